@@ -1,0 +1,103 @@
+"""What a method maximizes over configs: a robust path, or expected improvement.
+
+Both offer `values` (many configs, no gradient) and a call (few configs, with gradient).
+
+| symbol | meaning                                   | shape  |
+|--------|-------------------------------------------|--------|
+| z      | configs as model inputs                   | (k, d) |
+| l      | values of a draw in every context         | (k, n) |
+| q      | reference weights                         | (n,)   |
+| p      | worst-case weights                        | (k, n) |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfcx, log_ndtr
+
+from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.paths import Path
+from drbqo_ray.core.uncertainty_set import UncertaintySet
+
+Array = npt.NDArray[np.float64]
+LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
+
+
+class Acquisition(Protocol):
+    """A function of configs to maximize."""
+
+    def values(self, z: Array) -> Array:
+        """Values (k,) at configs (k, d)."""
+
+    def __call__(self, z: Array) -> tuple[Array, Array]:
+        """Values (k,) and gradients (k, d) at configs (k, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class RobustPath:
+    """min over the set of the weighted mean of a posterior draw (Algorithm 1, line 3).
+
+    The gradient is that of the mean under the minimizing weights (envelope theorem,
+    docs/maths.md, eq. 18): no derivative of the weights is needed.
+    """
+
+    path: Path
+    uncertainty: UncertaintySet
+    q: Array
+
+    def values(self, z: Array) -> Array:
+        """Robust values (k,) at configs (k, d)."""
+        return self.uncertainty.solve(self.path(z), self.q)[0]
+
+    def __call__(self, z: Array) -> tuple[Array, Array]:
+        """Robust values (k,) and supergradients (k, d) at configs (k, d)."""
+        l, gradient = self.path.with_gradient(z)  # noqa: E741
+        value, p = self.uncertainty.solve(l, self.q)
+        return value, gradient(p)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedImprovement:
+    """Logarithm of the expected improvement of the quadrature mean (docs/maths.md, eq. 19).
+
+    Attributes:
+        gp: the posterior.
+        q: weights over contexts (n,): the reference for BQO, one context for a task's own EI.
+        incumbent: value to improve on.
+    """
+
+    gp: GaussianProcess
+    q: Array
+    incumbent: float
+
+    def values(self, z: Array) -> Array:
+        """log EI (k,) at configs (k, d)."""
+        mean, variance = self.gp.quadrature(z, self.q)
+        std = np.sqrt(np.maximum(variance, 1e-20))
+        return np.log(std) + log_improvement((mean - self.incumbent) / std)
+
+    def __call__(self, z: Array) -> tuple[Array, Array]:
+        """log EI (k,) and its gradient (k, d) at configs (k, d)."""
+        mean, variance, by_mean, by_variance = self.gp.quadrature_gradients(z, self.q)
+        std = np.sqrt(np.maximum(variance, 1e-20))
+        u = (mean - self.incumbent) / std
+        log_h = log_improvement(u)
+        by_std = by_variance / (2 * std)[:, None]
+        weight_mean = np.exp(log_ndtr(u) - log_h) / std
+        weight_std = np.exp(-0.5 * u * u - LOG_ROOT_2PI - log_h) / std
+        return np.log(std) + log_h, weight_mean[:, None] * by_mean + weight_std[:, None] * by_std
+
+
+def log_improvement(u: Array) -> Array:
+    """log(phi(u) + u Phi(u)) without underflow, any shape."""
+    log_phi = -0.5 * u * u - LOG_ROOT_2PI
+    safe = np.maximum(u, -1.0)
+    near = np.log(np.exp(-0.5 * safe * safe - LOG_ROOT_2PI) + safe * np.exp(log_ndtr(safe)))
+    a = np.clip(-u, 1.0, 50.0)
+    middle = log_phi + np.log1p(-a * np.sqrt(np.pi / 2) * erfcx(a / np.sqrt(2)))
+    far = log_phi - 2 * np.log(np.maximum(-u, 1.0))
+    return np.where(u > -1.0, near, np.where(u > -50.0, middle, far))

@@ -1,0 +1,147 @@
+"""Hyperparameters by maximum likelihood or maximum posterior (docs/maths.md, eq. 10-12).
+
+| symbol | meaning                                             | shape  |
+|--------|-----------------------------------------------------|--------|
+| X, c, y | observed inputs, context indices, centered scores  | (N, d), (N,), (N,) |
+| K      | covariance of the data, noise included              | (N, N) |
+| a      | K^-1 y                                              | (N,)   |
+| W      | derivative of the log likelihood by K: (aa' - K^-1)/2 | (N, N) |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+
+from drbqo_ray.core import linalg
+from drbqo_ray.core.kernels import KernelFamily
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+NOISE_FLOOR = 1e-9
+LOG_2PI = math.log(2 * math.pi)
+BAD = 1e25
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """Log marginal likelihood of standardized data, with its closed-form gradient.
+
+    Attributes:
+        family: the kernel up to its parameters.
+        X, c, y: the data.
+        weight: 1 adds the weak log-normal priors, 0 is plain maximum likelihood.
+    """
+
+    family: KernelFamily
+    X: Array
+    c: Indices
+    y: Array
+    weight: float = 1.0
+
+    @cached_property
+    def prior_mean(self) -> Array:
+        """Prior mean of the parameter vector."""
+        theta = np.full(self.family.d, math.log(0.6) + 0.5 * math.log(max(self.family.d, 1)))
+        s2 = [] if self.family.contexts.free_form else [0.0]
+        return np.concatenate([theta, self.family.contexts.prior_mean, s2, [math.log(1e-3)]])
+
+    @cached_property
+    def prior_std(self) -> Array:
+        """Prior standard deviation of the parameter vector."""
+        s2 = [] if self.family.contexts.free_form else [1.5]
+        theta = np.ones(self.family.d)
+        return np.concatenate([theta, self.family.contexts.prior_std, s2, [3.0]])
+
+    @cached_property
+    def bounds(self) -> Array:
+        """Interval of each parameter, (P, 2)."""
+        theta = [(math.log(0.01), math.log(100.0))] * self.family.d
+        between = [self.family.contexts.bounds] * len(self.family.contexts.prior_mean)
+        s2 = [] if self.family.contexts.free_form else [(math.log(1e-4), math.log(1e5))]
+        return np.array([*theta, *between, *s2, (math.log(NOISE_FLOOR), math.log(10.0))])
+
+    @cached_property
+    def _groups(self) -> Array:
+        return np.concatenate([self.X, np.eye(self.family.contexts.n)[self.c]], axis=1)
+
+    def log_prior(self, parameters: Array) -> tuple[float, Array]:
+        """Log prior density up to a constant, and its gradient (P,)."""
+        z = (parameters - self.prior_mean) / self.prior_std
+        return -0.5 * self.weight * float(z @ z), -self.weight * z / self.prior_std
+
+    def __call__(self, parameters: Array) -> tuple[float, Array]:
+        """Log likelihood plus log prior, and the gradient (P,); raises LinAlgError."""
+        family, d = self.family, self.family.d
+        free = family.contexts.free_form
+        shared = parameters[d : -1 if free else -2]
+        noise = math.exp(parameters[-1])
+        scaled = self.X * np.exp(-parameters[:d])
+        D2 = cdist(scaled, scaled, "sqeuclidean")
+        between = family.contexts.matrix(shared)[self.c[:, None], self.c]  # (N, N)
+        g, slope = family.shape.value_and_slope(D2 if free else D2 + between)
+        factor = between if free else math.exp(parameters[-2])
+        signal = factor * g
+        value, W = self._evidence(signal, noise)
+        P = 2 * W * (factor * slope)  # (N, N)
+        moments = P @ self._groups  # (N, d + n)
+        by_theta = (
+            2
+            * np.exp(-2 * parameters[:d])
+            * ((P.sum(axis=1) @ self.X**2) - np.einsum("Nd,Nd->d", self.X, moments[:, :d]))
+        )
+        onehot = self._groups[:, d:]
+        G = onehot.T @ ((W * g) @ onehot) if free else -0.5 * (onehot.T @ moments[:, d:])
+        by_s2 = [] if free else [float(np.vdot(W, signal))]
+        by_noise = noise * float(np.trace(W))
+        between_gradient = family.contexts.pull_back(shared, G)
+        gradient = np.concatenate([by_theta, between_gradient, by_s2, [by_noise]])
+        prior, prior_gradient = self.log_prior(parameters)
+        return value + prior, gradient + prior_gradient
+
+    def _evidence(self, signal: Array, noise: float) -> tuple[float, Array]:
+        K = np.array(signal, order="F")
+        K.flat[:: len(K) + 1] += noise
+        L, info = lapack.dpotrf(K, lower=1, clean=1, overwrite_a=1)
+        if info:
+            raise np.linalg.LinAlgError("covariance of the data is not positive definite")
+        a = linalg.solve(L, self.y)
+        value = -0.5 * float(self.y @ a) - float(np.log(np.diagonal(L)).sum())
+        W = -0.5 * linalg.inverse(L)
+        W += 0.5 * np.outer(a, a)
+        return value - 0.5 * len(self.y) * LOG_2PI, W
+
+
+def fit(likelihood: Likelihood, starts: Iterable[Array], max_iterations: int) -> Array:
+    """The best parameters (P,) that L-BFGS-B finds from any of the starts (P,)."""
+
+    def loss(parameters: Array) -> tuple[float, Array]:
+        try:
+            value, gradient = likelihood(parameters)
+        except np.linalg.LinAlgError:
+            return BAD, np.zeros_like(parameters)
+        return (-value, -gradient) if math.isfinite(value) else (BAD, np.zeros_like(parameters))
+
+    low, high = likelihood.bounds.T
+    best, best_loss = likelihood.prior_mean, math.inf
+    for start in starts:
+        found = minimize(
+            loss,
+            np.clip(start, low, high),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=likelihood.bounds,
+            options={"maxiter": max_iterations, "ftol": 1e-7, "gtol": 1e-4, "maxcor": 12},
+        )
+        if found.fun < best_loss:
+            best, best_loss = found.x, float(found.fun)
+    return np.asarray(best)

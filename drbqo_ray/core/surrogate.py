@@ -1,0 +1,146 @@
+"""The model kept current: scores standardized, hyperparameters refit on a schedule,
+the Cholesky factor extended row by row in between (docs/maths.md, section 4).
+
+The posterior is a function of (hyperparameters, size of the data when they were fit, the
+data in order). So a run that stores the small state after each fit and replays its data
+gets the same posterior back bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.kernels import KernelFamily
+from drbqo_ray.core.likelihood import Likelihood, fit
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+REFIT_SHARE = 40
+FRESH_GROWTH = 1.5
+WARM_ITERATIONS = 15
+COLD_ITERATIONS = 50
+COLD_BUDGET = 3000
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Hyperparameters and the standardization they belong to.
+
+    Attributes:
+        parameters: packed kernel parameters (P,).
+        size: number of scores they were fit to.
+        explored: size at the last fit from several starts.
+        center, scale: score = center + scale * standardized score.
+    """
+
+    parameters: tuple[float, ...]
+    size: int
+    explored: int
+    center: float
+    scale: float
+
+    @property
+    def due(self) -> int:
+        """Size of the data at which the next fit is due."""
+        return self.size + max(1, self.size // REFIT_SHARE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain-data form."""
+        return {
+            "parameters": list(self.parameters),
+            "size": self.size,
+            "explored": self.explored,
+            "center": self.center,
+            "scale": self.scale,
+        }
+
+    @staticmethod
+    def from_dict(plain: dict[str, Any]) -> Fit:
+        """The fit with this plain-data form."""
+        return Fit(**{**plain, "parameters": tuple(plain["parameters"])})
+
+
+class Surrogate:
+    """A Gaussian process that follows a growing list of scores.
+
+    Args:
+        family: the kernel up to its parameters.
+        prior_weight: 1 for the weak priors, 0 for plain maximum likelihood.
+        last_fit: state to go on from.
+    """
+
+    def __init__(
+        self, family: KernelFamily, prior_weight: float = 1.0, last_fit: Fit | None = None
+    ) -> None:
+        self.family = family
+        self.prior_weight = prior_weight
+        self.last_fit = last_fit
+        self._gp: GaussianProcess | None = None
+
+    def update(self, X: Array, c: Indices, y: Array) -> GaussianProcess:
+        """The posterior given all scores y (N,), N >= 1, of the pairs (X (N, d), c (N,)).
+
+        Rows that were given before must come first and in the same order; scores may change.
+        """
+        if self.last_fit is None or len(y) >= self.last_fit.due:
+            self.last_fit = self._fit(X, c, y)
+            self._gp = None
+        scores = (y - self.last_fit.center) / self.last_fit.scale
+        gp = self._gp
+        if gp is None:
+            size = min(self.last_fit.size, len(y))
+            kernel = self.family.unpack(np.array(self.last_fit.parameters))
+            gp = GaussianProcess.condition(kernel, X[:size], c[:size], scores[:size])
+        for row in range(len(gp.y), len(y)):
+            gp = gp.extended(X[row], int(c[row]))
+        self._gp = gp.with_scores(scores)
+        return self._gp
+
+    def _fit(self, X: Array, c: Indices, y: Array) -> Fit:
+        center = float(np.mean(y))
+        spread = float(np.std(y))
+        scale = spread if spread > 1e-12 * max(1e-300, float(np.abs(y).max())) else 1.0
+        likelihood = Likelihood(self.family, X, c, (y - center) / scale, self.prior_weight)
+        last = self.last_fit
+        if last is None or len(y) >= FRESH_GROWTH * last.explored:
+            starts = [likelihood.prior_mean, *_spread_starts(likelihood)]
+            if last is not None:
+                starts.append(np.array(last.parameters))
+            found = fit(likelihood, _best_starts(likelihood, starts), COLD_ITERATIONS)
+            explored = len(y)
+        else:
+            found = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
+            explored = last.explored
+        return Fit(tuple(float(v) for v in found), len(y), explored, center, scale)
+
+
+def _spread_starts(likelihood: Likelihood) -> list[Array]:
+    """Starts with short or long length scales, and little or much noise."""
+    d = likelihood.family.d
+    starts = []
+    for length, noise in ((-1.0, -3.0), (1.0, -3.0), (-1.0, 3.0), (0.5, 3.0)):
+        start = likelihood.prior_mean.copy()
+        start[:d] += length
+        start[-1] += noise
+        starts.append(start)
+    return starts
+
+
+def _best_starts(likelihood: Likelihood, starts: list[Array]) -> list[Array]:
+    """The most likely starts: all of them for little data, one for much."""
+
+    def quality(start: Array) -> float:
+        try:
+            return likelihood(np.clip(start, *likelihood.bounds.T))[0]
+        except np.linalg.LinAlgError:
+            return -math.inf
+
+    keep = max(1, min(len(starts), COLD_BUDGET // len(likelihood.y) ** 2))
+    return sorted(starts, key=quality, reverse=True)[:keep]
