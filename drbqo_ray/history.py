@@ -1,0 +1,126 @@
+"""What has been evaluated, as arrays for the model and as a table of distinct configs.
+
+| symbol | meaning                                        | shape  |
+|--------|------------------------------------------------|--------|
+| Z      | model inputs of the evaluations, in order told | (N, d) |
+| c      | their context indices                          | (N,)   |
+| y      | their scores, larger is better, NaN if failed  | (N,)   |
+| U      | snapped points of the distinct configs         | (m, p) |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from drbqo_ray.space import Space
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+
+class Column:
+    """A growing array: rows are appended, a view of all rows is free."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        self._data = np.empty((16, *shape), dtype=dtype)
+        self._size = 0
+
+    def append(self, row: npt.ArrayLike) -> None:
+        """Add one row."""
+        if self._size == len(self._data):
+            self._data = np.concatenate([self._data, np.empty_like(self._data)])
+        self._data[self._size] = row
+        self._size += 1
+
+    @property
+    def rows(self) -> npt.NDArray[np.generic]:
+        """All rows so far."""
+        return self._data[: self._size]
+
+
+class History:
+    """Evaluations in the order they were told, and the distinct configs among them."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._Z = Column((space.n_features,), np.float64)
+        self._c = Column((), np.int64)
+        self._y = Column((), np.float64)
+        self._U = Column((len(space),), np.float64)
+        self._config_Z = Column((space.n_features,), np.float64)
+        self._number: dict[bytes, int] = {}
+        self._taken: dict[bytes, set[int]] = {}
+        self._failed: set[int] = set()
+        self._last_number = -1
+
+    def __len__(self) -> int:
+        return len(self._y.rows)
+
+    @property
+    def Z(self) -> Array:
+        """Model inputs (N, d)."""
+        return self._Z.rows  # type: ignore[return-value]
+
+    @property
+    def c(self) -> Indices:
+        """Context indices (N,)."""
+        return self._c.rows  # type: ignore[return-value]
+
+    @property
+    def U(self) -> Array:
+        """Distinct configs as snapped points (m, p), in the order first told."""
+        return self._U.rows  # type: ignore[return-value]
+
+    @property
+    def config_Z(self) -> Array:
+        """Distinct configs as model inputs (m, d)."""
+        return self._config_Z.rows  # type: ignore[return-value]
+
+    @property
+    def usable(self) -> Indices:
+        """Numbers of the distinct configs without a failed fold."""
+        kept = [k for k in range(len(self.U)) if k not in self._failed]
+        return np.array(kept, dtype=np.int64)
+
+    @property
+    def latest(self) -> int:
+        """Number of the distinct config that was told last."""
+        return self._last_number
+
+    def scores(self) -> Array:
+        """Scores (N,) for the model: a failed evaluation counts as the worst score so far."""
+        y = self._y.rows.astype(np.float64)
+        failed = np.isnan(y)
+        if failed.any():
+            y[failed] = np.min(y[~failed]) if (~failed).any() else 0.0
+        return y
+
+    @property
+    def n_ok(self) -> int:
+        """Number of evaluations with a score."""
+        return int(np.count_nonzero(~np.isnan(self._y.rows.astype(np.float64))))
+
+    def add(self, u: Array, context: int, score: float | None) -> None:
+        """Record an evaluation of the snapped point u (p,); no score means it failed."""
+        key = u.tobytes()
+        z = self._space.features(u[None])[0]
+        if key not in self._number:
+            self._number[key] = len(self.U)
+            self._U.append(u)
+            self._config_Z.append(z)
+        self._last_number = self._number[key]
+        if score is None:
+            self._failed.add(self._last_number)
+        self._Z.append(z)
+        self._c.append(context)
+        self._y.append(np.nan if score is None else score)
+        self.take(u, context)
+
+    def take(self, u: Array, context: int) -> None:
+        """Mark a pair as handed out or evaluated."""
+        self._taken.setdefault(u.tobytes(), set()).add(context)
+
+    def taken(self, u: Array) -> set[int]:
+        """Contexts in which the snapped point u (p,) was handed out or evaluated."""
+        return self._taken.get(u.tobytes(), set())

@@ -1,0 +1,71 @@
+"""The paper's methods as recipes: how x is picked, how w is picked, what is reported.
+
+Read the table beside the paper's list of baselines (section 5): a row per method, a column
+per choice. `context_rule="random"` turns any of them into the paper's RandW variant.
+
+| method         | pick x: maximize             | pick w          | report best    | contexts  |
+|----------------|------------------------------|-----------------|----------------|-----------|
+| drbqo          | robust value of a draw       | highest variance | robust mean   | embedded  |
+| emp-drbqo      | robust value of a draw       | highest variance | plain mean    | embedded  |
+| bqo-ts         | plain mean of a draw         | highest variance | plain mean    | embedded  |
+| maximin-bqo-ts | plain mean of a draw         | highest variance | robust mean   | embedded  |
+| bqo-ei         | expected improvement of mean | highest variance | plain mean    | embedded  |
+| maximin-bqo-ei | expected improvement of mean | highest variance | robust mean   | embedded  |
+| mtbo           | expected improvement of mean | highest task EI  | plain mean    | free-form |
+| random         | nothing: uniform             | uniform          | robust mean   | embedded  |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from drbqo_ray.errors import InvalidInput
+
+Propose = Literal["robust-draw", "mean-draw", "mean-ei", "uniform"]
+ContextRule = Literal["variance", "task-ei", "random"]
+Report = Literal["robust", "mean"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One recipe.
+
+    Attributes:
+        propose: what the next config maximizes.
+        context_rule: how the context of that config is chosen.
+        report: whether the recommendation maximizes the robust or the plain posterior mean.
+        free_form: whether the covariance between contexts is free-form (multi-task).
+    """
+
+    propose: Propose
+    context_rule: ContextRule
+    report: Report
+    free_form: bool = False
+
+
+METHODS: dict[str, Method] = {
+    "drbqo": Method("robust-draw", "variance", "robust"),
+    "emp-drbqo": Method("robust-draw", "variance", "mean"),
+    "bqo-ts": Method("mean-draw", "variance", "mean"),
+    "maximin-bqo-ts": Method("mean-draw", "variance", "robust"),
+    "bqo-ei": Method("mean-ei", "variance", "mean"),
+    "maximin-bqo-ei": Method("mean-ei", "variance", "robust"),
+    "mtbo": Method("mean-ei", "task-ei", "mean", free_form=True),
+    "random": Method("uniform", "random", "robust"),
+}
+
+
+def find_method(name: str, context_rule: str | None = None) -> Method:
+    """The recipe of a method, with its context rule replaced if one is given."""
+    if not isinstance(name, str) or name not in METHODS:
+        raise InvalidInput("The method must be one we know.", name, f"Use one of {list(METHODS)}.")
+    method = METHODS[name]
+    if context_rule is None:
+        return method
+    rules = get_args(ContextRule)
+    if context_rule not in rules:
+        raise InvalidInput(
+            "The context rule must be one we know.", context_rule, f"Use None or one of {rules}."
+        )
+    return replace(method, context_rule=context_rule)  # type: ignore[arg-type]

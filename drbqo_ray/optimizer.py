@@ -1,0 +1,411 @@
+"""Ask for an evaluation, tell its score, get a recommendation: the paper's Algorithm 1.
+
+`Optimizer._propose` is lines 2 and 3 of the algorithm, `Optimizer._choose_context` line 4,
+`Optimizer.tell` lines 5 and 6, and `Optimizer.recommend` its output.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustPath
+from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_contexts
+from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.kernels import SHAPES, KernelFamily
+from drbqo_ray.core.maximize import maximize, sobol
+from drbqo_ray.core.paths import Sampler, draw_path
+from drbqo_ray.core.surrogate import Fit, Surrogate
+from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
+from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
+from drbqo_ray.errors import (
+    ConflictingResult,
+    InvalidInput,
+    NothingObserved,
+    UnknownSuggestion,
+)
+from drbqo_ray.history import History
+from drbqo_ray.methods import find_method
+from drbqo_ray.records import Config, Observation, Recommendation, Suggestion
+from drbqo_ray.space import Space, as_space
+
+Array = npt.NDArray[np.float64]
+
+GRID_LIMIT = 4096
+INCUMBENTS = 8
+LARGEST_SCORE = 1e100
+
+
+class Optimizer:
+    """Robust search over configs, one (config, context) evaluation at a time.
+
+    Args:
+        space: the search space, or a dict of parameters.
+        contexts: number n of folds, or sample vectors (n, m).
+        method: name of a recipe, see `drbqo_ray.methods`.
+        uncertainty: a set, a chi-square radius >= 0, or "auto" for 95 % confidence.
+        mode: "max" if larger scores are better, "min" if smaller ones are.
+        n_initial: evaluations spread over the space before the model is used.
+        kernel: "se", "matern12", "matern32" or "matern52".
+        context_rule: None for the method's own, "variance", "task-ei" or "random".
+        reference: weights of the contexts (n,), uniform by default.
+        seed: same seed and same tells give the same asks.
+        sampler: "pathwise" or the paper's "rff".
+        hyperparameters: "map" with weak priors, or "mle" as in the paper.
+    """
+
+    def __init__(
+        self,
+        space: Space | Mapping[str, Any],
+        contexts: int | npt.ArrayLike,
+        *,
+        method: str = "drbqo",
+        uncertainty: UncertaintySet | float | str = 1.0,
+        mode: Literal["max", "min"] = "max",
+        n_initial: int | None = None,
+        kernel: str = "se",
+        context_rule: str | None = None,
+        reference: npt.ArrayLike | None = None,
+        seed: int = 0,
+        sampler: Sampler = "pathwise",
+        hyperparameters: Literal["map", "mle"] = "map",
+    ) -> None:
+        self.space = as_space(space)
+        checked = check_contexts(contexts)
+        self.n_contexts = checked if isinstance(checked, int) else len(checked)
+        self.method = find_method(method, context_rule)
+        self.uncertainty = as_uncertainty(uncertainty, self.n_contexts)
+        self.reference = reference_weights(reference, self.n_contexts)
+        self.uncertainty.solve(np.zeros((1, self.n_contexts)), self.reference)
+        self._sign = 1.0 if _one_of("mode", mode, ("max", "min")) == "max" else -1.0
+        self.n_initial = _check_count("n_initial", n_initial, default=3 * len(self.space) + 2)
+        self.seed = _check_count("seed", seed, default=0)
+        self._sampler: Sampler = _one_of("sampler", sampler, ("pathwise", "rff"))
+        prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
+        self._surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
+        self._history = History(self.space)
+        self._suggestions: dict[int, Suggestion] = {}
+        self._outcomes: dict[int, Observation] = {}
+        self._points: dict[int, Array] = {}
+        self._next_id = 0
+        self._n_asked = 0
+        self._grid = self.space.grid(GRID_LIMIT)
+        self._posterior_cache: tuple[int, GaussianProcess] | None = None
+
+    # asking
+
+    @overload
+    def ask(self) -> Suggestion: ...
+    @overload
+    def ask(self, q: int) -> list[Suggestion]: ...
+    def ask(self, q: int | None = None) -> Suggestion | list[Suggestion]:
+        """The next evaluation to run, or a list of q of them to run side by side."""
+        if q is None:
+            return self._ask()
+        return [self._ask() for _ in range(_check_count("q", q, default=1))]
+
+    def _ask(self) -> Suggestion:
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self._next_id,)))
+        if self._starting():
+            u, context = self._initial_pair(rng)
+        elif self.method.propose == "uniform":
+            u, context = self._uniform_pair(rng)
+        else:
+            u = self._propose(rng)
+            context = self._choose_context(u, rng)
+        seed = int(rng.integers(2**31))
+        suggestion = Suggestion(self._next_id, self.space.from_unit(u), context, seed)
+        self.register(suggestion)
+        return suggestion
+
+    def register(self, suggestion: Suggestion) -> None:
+        """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
+        u = self.space.to_unit(suggestion.config)
+        self._suggestions[suggestion.id] = suggestion
+        self._points[suggestion.id] = u
+        self._history.take(u, suggestion.context)
+        self._next_id = max(self._next_id, suggestion.id + 1)
+        self._n_asked += 1
+
+    def _starting(self) -> bool:
+        known = len(self._history) + len(self.pending)
+        return known < self.n_initial or self._history.n_ok == 0
+
+    def _initial_pair(self, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next point of a Sobol design, in contexts that take turns in random order."""
+        turn = self._n_asked
+        design = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(2**32 - 1,)))
+        size = max(self.n_initial, 1)
+        if turn >= size:
+            return self._uniform_pair(rng)
+        points = sobol(len(self.space), math.ceil(math.log2(size)), design)
+        u = self._snapped(points[turn])
+        order = [design.permutation(self.n_contexts) for _ in range(-(-size // self.n_contexts))]
+        return self._free_pair(u, int(np.concatenate(order)[turn]), rng)
+
+    def _uniform_pair(self, rng: np.random.Generator) -> tuple[Array, int]:
+        u = self._snapped(rng.random(len(self.space)))
+        return self._free_pair(u, int(rng.integers(self.n_contexts)), rng)
+
+    def _free_pair(self, u: Array, context: int, rng: np.random.Generator) -> tuple[Array, int]:
+        """This pair, or if it was taken another free one, as near to it as there is."""
+        if len(self._history.taken(u)) == self.n_contexts and self._grid is not None:
+            free = self._free_grid()
+            if len(free):
+                u = free[rng.integers(len(free))]
+        open_contexts = self._open_contexts(u)
+        return u, context if context in open_contexts else int(rng.choice(open_contexts))
+
+    def _snapped(self, u: Array) -> Array:
+        return self.space.to_unit(self.space.from_unit(u))
+
+    def _free_grid(self) -> Array:
+        """Configs (k, p) of a finite space with a context that was not handed out yet."""
+        assert self._grid is not None
+        points = np.array([self._snapped(u) for u in self._grid])
+        full = [len(self._history.taken(u)) == self.n_contexts for u in points]
+        return points[~np.array(full)]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every (config, context) pair of a finite space was handed out.
+
+        Asking goes on all the same, with pairs that were evaluated before.
+        """
+        return self._grid is not None and not len(self._free_grid())
+
+    def _open_contexts(self, u: Array) -> list[int]:
+        taken = self._history.taken(u)
+        rest = [i for i in range(self.n_contexts) if i not in taken]
+        return rest or list(range(self.n_contexts))
+
+    # Algorithm 1
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        """Lines 2 and 3: draw a posterior path and maximize its (robust) mean over configs."""
+        gp = self._posterior()
+        acquisition: Acquisition
+        if self.method.propose == "mean-ei":
+            incumbent = float(np.max(gp.means(self._history.config_Z) @ self.reference))
+            acquisition = ExpectedImprovement(self._with_pending(gp), self.reference, incumbent)
+        else:
+            robust = self.method.propose == "robust-draw"
+            inner = self.uncertainty if robust else Expectation()
+            acquisition = RobustPath(draw_path(gp, rng, self._sampler), inner, self.reference)
+        if self._grid is not None:
+            free = self._free_grid()
+            choices = free if len(free) else self._grid
+            best = int(np.argmax(acquisition.values(self.space.features(choices))))
+            return self._snapped(choices[best])
+        return self._snapped(maximize(acquisition, self.space, self._incumbents(gp), rng))
+
+    def _choose_context(self, u: Array, rng: np.random.Generator) -> int:
+        """Line 4: the context of highest posterior variance, pending evaluations counted in."""
+        contexts = self._open_contexts(u)
+        if self.method.context_rule == "random":
+            return int(rng.choice(contexts))
+        gp = self._with_pending(self._posterior())
+        z = self.space.features(u[None])
+        if self.method.context_rule == "variance":
+            merit = np.diagonal(gp.covariance(z[0]))
+        else:
+            best = gp.means(self._history.config_Z).max(axis=0)  # (n,)
+            tasks = zip(np.eye(self.n_contexts), best, strict=True)
+            merit = np.array([ExpectedImprovement(gp, e, b).values(z)[0] for e, b in tasks])
+        return contexts[int(np.argmax(merit[contexts]))]
+
+    def _with_pending(self, gp: GaussianProcess) -> GaussianProcess:
+        """The posterior as if each pending score came out at its mean."""
+        pending = self.pending
+        if not pending:
+            return gp
+        z = self.space.features(np.array([self._points[s.id] for s in pending]))
+        means = gp.means(z)
+        for row, suggestion in enumerate(pending):
+            gp = gp.extended(z[row], suggestion.context, float(means[row, suggestion.context]))
+        return gp
+
+    def _incumbents(self, gp: GaussianProcess) -> Array:
+        """The best few configs so far as snapped points (m, p)."""
+        order = np.argsort(-self._report_values(gp.means(self._history.config_Z)), kind="stable")
+        return np.asarray(self._history.U[order[:INCUMBENTS]])
+
+    # telling
+
+    def tell(self, id: int, score: object) -> Observation:
+        """Lines 5 and 6: record the score of a suggestion.
+
+        A score that is not a finite number is recorded as a failure. Telling the same
+        score twice changes nothing; another score for the same id is an error.
+        """
+        value, reason = _read_score(score)
+        return self._record(id, value, reason)
+
+    def fail(self, id: int, reason: str) -> Observation:
+        """Record that the evaluation of a suggestion failed."""
+        return self._record(id, None, str(reason))
+
+    def observe(self, config: Mapping[str, Any], context: int, score: object) -> Observation:
+        """Record an evaluation that was not suggested, e.g. from an earlier study."""
+        valid = self.space.validate(config)
+        if isinstance(context, bool) or not isinstance(context, numbers.Integral):
+            raise InvalidInput("A context is a whole number.", context, "Pass a fold index.")
+        if not 0 <= context < self.n_contexts:
+            raise InvalidInput(
+                f"A context lies in 0..{self.n_contexts - 1}.", context, "Count folds from 0."
+            )
+        value, reason = _read_score(score)
+        id = self._next_id
+        self._points[id] = self.space.to_unit(valid)
+        self._suggestions[id] = Suggestion(id, valid, int(context), 0)
+        self._next_id += 1
+        return self._record(id, value, reason)
+
+    def _record(self, id: int, score: float | None, reason: str | None) -> Observation:
+        if id not in self._suggestions:
+            raise UnknownSuggestion(
+                "A result must answer a suggestion of this optimizer.",
+                id,
+                "Pass the id of an asked suggestion, or use observe(config, context, score).",
+            )
+        suggestion = self._suggestions[id]
+        status: Literal["ok", "failed"] = "failed" if score is None else "ok"
+        outcome = Observation(
+            id, dict(suggestion.config), suggestion.context, status, score, reason
+        )
+        earlier = self._outcomes.get(id)
+        if earlier is not None:
+            if (earlier.status, earlier.score) == (status, score):
+                return earlier
+            raise ConflictingResult(
+                f"Suggestion {id} already has the result {earlier.score} ({earlier.status}).",
+                score if score is not None else reason,
+                "Keep the first result; use observe(...) to add a repeated measurement.",
+            )
+        self._outcomes[id] = outcome
+        internal = None if score is None else self._sign * score
+        self._history.add(self._points[id], suggestion.context, internal)
+        return outcome
+
+    # answers
+
+    @property
+    def observations(self) -> list[Observation]:
+        """All outcomes, in the order they were told."""
+        return list(self._outcomes.values())
+
+    @property
+    def pending(self) -> list[Suggestion]:
+        """Suggestions that were handed out and have no outcome yet."""
+        return [s for s in self._suggestions.values() if s.id not in self._outcomes]
+
+    def recommend(self) -> Recommendation:
+        """The evaluated config with the best posterior value under the method's report rule.
+
+        A config with a failed fold is never recommended.
+        """
+        usable = self._history.usable
+        if not len(usable) or not self._history.n_ok:
+            raise NothingObserved(
+                "A recommendation needs a config with a score and without a failed fold. "
+                f"Got {len(self._outcomes)} outcomes, none of such a config. "
+                "Tell some scores first, or look at the reasons in `observations`."
+            )
+        gp = self._posterior()
+        means = gp.means(self._history.config_Z[usable])
+        best = int(np.argmax(self._report_values(means)))
+        return self._describe(gp, int(usable[best]), means[best])
+
+    def _report_values(self, means: Array) -> Array:
+        """Values (m,) that the method's report rule ranks configs by, from means (m, n)."""
+        if self.method.report == "mean":
+            return means @ self.reference
+        return self.uncertainty.solve(means, self.reference)[0]
+
+    def _describe(self, gp: GaussianProcess, number: int, means: Array) -> Recommendation:
+        fit = self._surrogate.last_fit
+        assert fit is not None
+        robust, weights = self.uncertainty.solve(means[None], self.reference)
+        covariance = gp.covariance(self._history.config_Z[number])
+
+        def user(value: float) -> float:
+            return float(self._sign * (fit.center + fit.scale * value))
+
+        stds = fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
+        return Recommendation(
+            config=self._config(number),
+            robust_value=user(float(robust[0])),
+            mean_value=user(float(means @ self.reference)),
+            weights=[float(w) for w in weights[0]],
+            context_means=[user(float(m)) for m in means],
+            context_stds=[float(s) for s in stds],
+            std=fit.scale * math.sqrt(variance),
+        )
+
+    def _config(self, number: int) -> Config:
+        key = self._history.U[number].tobytes()
+        found = next(i for i, u in self._points.items() if u.tobytes() == key)
+        return dict(self._suggestions[found].config)
+
+    # the model
+
+    @property
+    def last_fit(self) -> Fit | None:
+        """The hyperparameters in use; None before the model was first needed."""
+        return self._surrogate.last_fit
+
+    @last_fit.setter
+    def last_fit(self, fit: Fit | None) -> None:
+        self._surrogate = Surrogate(self._surrogate.family, self._surrogate.prior_weight, fit)
+        self._posterior_cache = None
+
+    def _posterior(self) -> GaussianProcess:
+        size = len(self._history)
+        if self._posterior_cache is None or self._posterior_cache[0] != size:
+            scores = self._history.scores()
+            gp = self._surrogate.update(self._history.Z, self._history.c, scores)
+            self._posterior_cache = (size, gp)
+        return self._posterior_cache[1]
+
+    def _kernel_family(self, kernel: str, contexts: int | Array) -> KernelFamily:
+        shape = SHAPES[_one_of("kernel", kernel, tuple(SHAPES))]
+        model: EmbeddedContexts | FreeFormContexts
+        if self.method.free_form:
+            model = FreeFormContexts(self.n_contexts)
+        elif isinstance(contexts, int):
+            model = EmbeddedContexts.folds(contexts)
+        else:
+            model = EmbeddedContexts.samples(contexts)
+        return KernelFamily(shape, model, self.space.n_features)
+
+
+def _read_score(score: object) -> tuple[float | None, str | None]:
+    """(score, None) for a usable number, else (None, reason)."""
+    if isinstance(score, np.ndarray) and score.ndim == 0:
+        score = score.item()
+    if isinstance(score, bool) or not isinstance(score, numbers.Real):
+        return None, f"score must be a number, got {score!r:.80}"
+    value = float(score)
+    if not math.isfinite(value) or abs(value) > LARGEST_SCORE:
+        return None, f"score must be finite and below {LARGEST_SCORE:g} in size, got {value}"
+    return value, None
+
+
+def _one_of(name: str, value: Any, options: tuple[str, ...]) -> Any:
+    if value not in options:
+        raise InvalidInput(f"{name} must be one we know.", value, f"Use one of {list(options)}.")
+    return value
+
+
+def _check_count(name: str, value: int | None, default: int) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
+        raise InvalidInput(f"{name} is a whole number >= 0.", value, f"Pass e.g. {default}.")
+    return int(value)
