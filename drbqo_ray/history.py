@@ -52,7 +52,7 @@ class History:
         self._number: dict[bytes, int] = {}
         self._taken: dict[bytes, set[int]] = {}
         self._failed: set[int] = set()
-        self._last_number = -1
+        self._numbers = Column((), np.int64)
 
     def __len__(self) -> int:
         return len(self._y.rows)
@@ -83,10 +83,13 @@ class History:
         kept = [k for k in range(len(self.U)) if k not in self._failed]
         return np.array(kept, dtype=np.int64)
 
-    @property
-    def latest(self) -> int:
-        """Number of the distinct config that was told last."""
-        return self._last_number
+    def best_rows(self, y: Array, count: int) -> Indices:
+        """Numbers of the distinct configs of the `count` best scores y (N,), each judged
+        against the mean of its own context."""
+        totals = np.bincount(self.c, weights=y)
+        means = totals / np.maximum(np.bincount(self.c), 1)
+        order = np.argsort(means[self.c] - y, kind="stable")[:count]
+        return np.unique(self._numbers.rows[order])
 
     def scores(self) -> Array:
         """Scores (N,) for the model: a failed evaluation counts as the worst score so far."""
@@ -109,9 +112,9 @@ class History:
             self._number[key] = len(self.U)
             self._U.append(u)
             self._config_Z.append(z)
-        self._last_number = self._number[key]
+        self._numbers.append(self._number[key])
         if score is None:
-            self._failed.add(self._last_number)
+            self._failed.add(self._number[key])
         self._Z.append(z)
         self._c.append(context)
         self._y.append(np.nan if score is None else score)

@@ -1,6 +1,6 @@
 """What a method maximizes over configs: a robust path, or expected improvement.
 
-Both offer `values` (many configs, no gradient) and a call (few configs, with gradient).
+Both offer `values` (many configs, to rank them) and a call (few configs, exact, with gradient).
 
 | symbol | meaning                                   | shape  |
 |--------|-------------------------------------------|--------|
@@ -31,7 +31,7 @@ class Acquisition(Protocol):
     """A function of configs to maximize."""
 
     def values(self, z: Array) -> Array:
-        """Values (k,) at configs (k, d)."""
+        """Values (k,) at configs (k, d), good enough to rank them."""
 
     def __call__(self, z: Array) -> tuple[Array, Array]:
         """Values (k,) and gradients (k, d) at configs (k, d)."""
@@ -50,8 +50,8 @@ class RobustPath:
     q: Array
 
     def values(self, z: Array) -> Array:
-        """Robust values (k,) at configs (k, d)."""
-        return self.uncertainty.solve(self.path(z), self.q)[0]
+        """Robust values (k,) at configs (k, d), to about 6 digits."""
+        return self.uncertainty.solve(self.path.roughly(z), self.q)[0]
 
     def __call__(self, z: Array) -> tuple[Array, Array]:
         """Robust values (k,) and supergradients (k, d) at configs (k, d)."""

@@ -72,7 +72,17 @@ class Likelihood:
 
     @cached_property
     def _groups(self) -> Array:
-        return np.concatenate([self.X, np.eye(self.family.contexts.n)[self.c]], axis=1)
+        """Inputs, one-hot contexts and a column of ones, (N, d + n + 1)."""
+        N = len(self.y)
+        return np.concatenate(
+            [self.X, np.eye(self.family.contexts.n)[self.c], np.ones((N, 1))], axis=1
+        )
+
+    @cached_property
+    def _half(self) -> Array:
+        """1 below the diagonal and 1/2 on it: half of a symmetric sum, (N, N)."""
+        N = len(self.y)
+        return np.tril(np.ones((N, N)), -1) + 0.5 * np.eye(N)
 
     def log_prior(self, parameters: Array) -> tuple[float, Array]:
         """Log prior density up to a constant, and its gradient (P,)."""
@@ -87,28 +97,33 @@ class Likelihood:
         noise = math.exp(parameters[-1])
         scaled = self.X * np.exp(-parameters[:d])
         D2 = cdist(scaled, scaled, "sqeuclidean")
-        between = family.contexts.matrix(shared)[self.c[:, None], self.c]  # (N, N)
-        g, slope = family.shape.value_and_slope(D2 if free else D2 + between)
+        between = family.contexts.matrix(shared)[self.c][:, self.c]  # (N, N)
+        if not free:
+            D2 += between
+        g, slope = family.shape.value_and_slope(D2)
         factor = between if free else math.exp(parameters[-2])
         signal = factor * g
-        value, W = self._evidence(signal, noise)
-        P = 2 * W * (factor * slope)  # (N, N)
-        moments = P @ self._groups  # (N, d + n)
-        by_theta = (
-            2
-            * np.exp(-2 * parameters[:d])
-            * ((P.sum(axis=1) @ self.X**2) - np.einsum("Nd,Nd->d", self.X, moments[:, :d]))
-        )
-        onehot = self._groups[:, d:]
-        G = onehot.T @ ((W * g) @ onehot) if free else -0.5 * (onehot.T @ moments[:, d:])
+        value, W, trace = self._evidence(signal, noise)
+        P = W * signal if slope is g else W * (factor * slope)
+        moments = P @ self._groups  # (N, d + n + 1)
+        by_theta = self._by_theta(parameters[:d], P, moments)
+        onehot = self._groups[:, d:-1]
+        G = onehot.T @ ((W * g) @ onehot) if free else -(onehot.T @ moments[:, d:-1])
         by_s2 = [] if free else [float(np.vdot(W, signal))]
-        by_noise = noise * float(np.trace(W))
-        between_gradient = family.contexts.pull_back(shared, G)
-        gradient = np.concatenate([by_theta, between_gradient, by_s2, [by_noise]])
+        by_shared = family.contexts.pull_back(shared, G)
         prior, prior_gradient = self.log_prior(parameters)
+        gradient = np.concatenate([by_theta, by_shared, by_s2, [noise * trace]])
         return value + prior, gradient + prior_gradient
 
-    def _evidence(self, signal: Array, noise: float) -> tuple[float, Array]:
+    def _by_theta(self, log_theta: Array, P: Array, moments: Array) -> Array:
+        """sum_ij P_ij (x_i - x_j)^2 times 2 / theta^2, input by input, (d,)."""
+        d = len(log_theta)
+        ends = moments[:, -1] + P.sum(axis=0)
+        products = np.einsum("Nd,Nd->d", self.X, moments[:, :d])
+        return 2 * np.exp(-2 * log_theta) * (ends @ self.X**2 - 2 * products)
+
+    def _evidence(self, signal: Array, noise: float) -> tuple[float, Array, float]:
+        """Log likelihood, W folded onto its lower triangle, and the trace of W."""
         K = np.array(signal, order="F")
         K.flat[:: len(K) + 1] += noise
         L, info = lapack.dpotrf(K, lower=1, clean=1, overwrite_a=1)
@@ -116,9 +131,12 @@ class Likelihood:
             raise np.linalg.LinAlgError("covariance of the data is not positive definite")
         a = linalg.solve(L, self.y)
         value = -0.5 * float(self.y @ a) - float(np.log(np.diagonal(L)).sum())
-        W = -0.5 * linalg.inverse(L)
-        W += 0.5 * np.outer(a, a)
-        return value - 0.5 * len(self.y) * LOG_2PI, W
+        inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
+        W = np.outer(a, a)
+        W -= inverse
+        trace = 0.5 * float(np.trace(W))
+        W *= self._half
+        return value - 0.5 * len(self.y) * LOG_2PI, W, trace
 
 
 def fit(likelihood: Likelihood, starts: Iterable[Array], max_iterations: int) -> Array:
@@ -140,7 +158,7 @@ def fit(likelihood: Likelihood, starts: Iterable[Array], max_iterations: int) ->
             jac=True,
             method="L-BFGS-B",
             bounds=likelihood.bounds,
-            options={"maxiter": max_iterations, "ftol": 1e-7, "gtol": 1e-4, "maxcor": 12},
+            options={"maxiter": max_iterations, "ftol": 1e-6, "gtol": 1e-4, "maxcor": 12},
         )
         if found.fun < best_loss:
             best, best_loss = found.x, float(found.fun)

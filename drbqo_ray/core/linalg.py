@@ -73,10 +73,3 @@ def backward(L: Array, b: Array) -> Array:
 def solve(L: Array, b: Array) -> Array:
     """(L L')^-1 b for b (N,) or (N, m)."""
     return backward(L, forward(L, b))
-
-
-def inverse(L: Array) -> Array:
-    """(L L')^-1, (N, N), both triangles filled."""
-    inv, _ = lapack.dpotri(L, lower=1)
-    lower = np.tril(inv, -1)
-    return np.asarray(lower + lower.T + np.diag(np.diagonal(inv)))

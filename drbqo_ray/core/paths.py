@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,9 @@ from drbqo_ray.core.kernels import Kernel
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Sampler = Literal["pathwise", "rff"]
+Real = TypeVar("Real", np.float32, np.float64)
 
-PATHWISE_FEATURES = 256
+PATHWISE_FEATURES = 128
 RFF_FEATURES = 1000
 
 
@@ -59,10 +60,17 @@ class Path:
 
     def __call__(self, x: Array) -> Array:
         """Values (k, n) at configs (k, d)."""
-        values = features(x, self.Omega) @ self.A
+        return self._update(x, features(x, self.Omega) @ self.A)
+
+    def roughly(self, x: Array) -> Array:
+        """Values (k, n) with the prior part in single precision: enough to rank candidates."""
+        phi = features(x.astype(np.float32), self.Omega.astype(np.float32))
+        return self._update(x, (phi @ self.A.astype(np.float32)).astype(np.float64))
+
+    def _update(self, x: Array, values: Array) -> Array:
         if self.gp is not None and self.v is not None:
             values += self.gp.kernel.weigh(x, self.gp.X, self.gp.c, self.v)
-        return np.asarray(values)
+        return values
 
     def with_gradient(self, x: Array) -> tuple[Array, Callable[[Array], Array]]:
         """Values (k, n), and a function from weights p (k, n) to the gradient (k, d) of p'f."""
@@ -169,8 +177,8 @@ class JointBasis:
         return self._rows(phi, c).T @ r
 
 
-def features(x: Array, Omega: Array) -> Array:
-    """Fourier features (k, 2 M) of configs (k, d)."""
+def features(x: npt.NDArray[Real], Omega: npt.NDArray[Real]) -> npt.NDArray[Real]:
+    """Fourier features (k, 2 M) of configs (k, d), in the precision of its arguments."""
     phase = x @ Omega
     return np.concatenate([np.cos(phase), np.sin(phase)], axis=1)
 
