@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from drbqo_ray import journal_format
+from drbqo_ray.errors import JournalCorrupt, JournalError
+from drbqo_ray.journal import Journal, read_journal
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+PROBLEM = {"contexts": 3, "seed": 0}
+
+
+def crafted(body: str) -> bytes:
+    """A line with the right checksum, whatever its body says."""
+    raw = body.encode()
+    return b'{"crc":"%08x",%s\n' % (crc32(raw), raw)
+
+
+def header_line() -> bytes:
+    return journal_format.encode_header(PROBLEM)
+
+
+def write_run(directory: Path, content: bytes) -> Path:
+    directory.mkdir()
+    (directory / "journal.jsonl").write_bytes(content)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('"seq":1,"kind":"tell","data":{"score":NaN}}', "NaN"),
+        ('"seq":1,"kind":"tell","data":{"score":-Infinity}}', "-Infinity"),
+        ('"seq":1,"kind":"tell","data":{"score":1e999}}', "too large"),
+        ('"seq":1,"kind":"tell","data":{"a":1,"a":2}}', "key twice"),
+        ('"seq":1,"seq":1,"kind":"tell","data":{}}', "key twice"),
+        ('"seq":1,"kind":"tell","data":' + '{"a":' * 33 + "1" + "}" * 34, "32 levels"),
+        ('"seq":1,"kind":"tell","data":{"a":' + "[" * 100000 + "]" * 100000 + "}}", "too deeply"),
+        ('"seq":1,"kind":"tell","data":[]}', "not an object"),
+        ('"seq":1,"kind":"a b","data":{}}', "identifier"),
+        ('"seq":1,"kind":7,"data":{}}', "identifier"),
+        ('"seq":true,"kind":"tell","data":{}}', "not a count"),
+        ('"seq":1.0,"kind":"tell","data":{}}', "not a count"),
+        ('"seq":-1,"kind":"tell","data":{}}', "not a count"),
+        ('"seq":1,"kind":"tell","data":{"a":' + "9" * 5000 + "}}", "breaks the"),
+        ('"seq":1,"kind":"tell","data":{},"more":1}', "fields"),
+        ('"seq":1,"kind":"tell"}', "fields"),
+        ('"seq":1,"kind":"tell","data":{}', "breaks the"),
+        ("", "breaks the"),
+        ('"seq":1,"kind":"header","data":{}}', "Only record 0"),
+        ('"seq":3,"kind":"tell","data":{}}', "missing"),
+    ],
+)
+def test_a_record_that_breaks_a_rule_is_refused_even_with_the_right_checksum(
+    tmp_path, body, reason
+):
+    content = header_line() + crafted(body)
+    run = write_run(tmp_path / "run", content)
+    for read in (lambda: list(read_journal(run)), lambda: Journal.open(run)):
+        with pytest.raises(JournalCorrupt, match=reason):
+            read()
+    assert (run / "journal.jsonl").read_bytes() == content
+
+
+def test_a_line_of_bytes_that_are_no_text_is_refused_even_with_the_right_checksum(tmp_path):
+    body = b'"seq":1,"kind":"tell","data":{"a":"\xff"}}'
+    line = b'{"crc":"%08x",%s\n' % (crc32(body), body)
+    run = write_run(tmp_path / "run", header_line() + line)
+    with pytest.raises(JournalCorrupt, match="byte"):
+        list(read_journal(run))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        '"seq":0,"kind":"note","data":{}}',
+        '"seq":0,"kind":"header","data":{"format":1}}',
+        '"seq":0,"kind":"header","data":{"format":true,"problem":{}}}',
+        '"seq":0,"kind":"header","data":{"format":1,"problem":[]}}',
+    ],
+)
+def test_a_journal_whose_first_record_is_no_header_is_refused(tmp_path, first):
+    run = write_run(tmp_path / "run", crafted(first))
+    with pytest.raises(JournalCorrupt, match="header"):
+        Journal.open(run)
+    with pytest.raises(JournalCorrupt, match="header"):
+        Journal.attach(run, PROBLEM)
+
+
+def test_the_golden_journal_of_format_1_reads_exactly_and_is_still_written_so(tmp_path):
+    path = GOLDEN / "journal-format-1.jsonl"
+    records = list(read_journal(path))
+    assert [r.kind for r in records] == [
+        "header", "ask", "ask", "tell", "fail", "conflict", "observe", "fit", "note",
+    ]  # fmt: skip
+    assert records[0].data["problem"]["space"]["kernel"]["options"] == ["rbf", "poly", None, True]
+    assert records[2].data == {
+        "id": 1, "config": {"C": 0.1 + 0.2, "kernel": None}, "context": 0, "seed": 7,
+    }  # fmt: skip
+    assert math.copysign(1, records[3].data["score"]) == -1
+    assert records[3].data["worker"] == {"host": "node-é", "pid": 17}
+    assert records[4].data["reason"] == 'ValueError: "quoted"\n\tline two </script> \U0001f600'
+    assert records[5].data["score"] == 5e-324
+    assert records[6].data["config"]["C"] == float(np.finfo(float).max)
+    assert records[6].data["score"] == 123456789012345678901234567890
+    assert records[7].data["nothing"] == {}
+    written = b"".join(journal_format.encode_record(r.seq, r.kind, r.data) for r in records)
+    assert written == path.read_bytes()
+    run = write_run(tmp_path / "run", path.read_bytes())
+    with Journal.open(run) as opened:
+        assert opened.fingerprint == "50970c5f399a8cbb"
+        assert opened.append("note", {}) == 9
+
+
+@pytest.mark.parametrize("content", [
+    (GOLDEN / "journal-format-2.jsonl").read_bytes(),
+    crafted('"seq":0,"kind":"header","data":{"format":2,"problem":{}}}'),
+    crafted('"seq":0,"kind":"header","data":{"format":0,"problem":{}}}'),
+])  # fmt: skip
+def test_a_journal_of_another_format_is_refused_and_left_untouched(tmp_path, content):
+    run = write_run(tmp_path / "run", content)
+    for opening in (
+        lambda: Journal.open(run),
+        lambda: Journal.create(run, PROBLEM),
+        lambda: Journal.attach(run, PROBLEM),
+        lambda: list(read_journal(run)),
+    ):
+        with pytest.raises(JournalError, match=r"reads journals of format 1.*Upgrade"):
+            opening()
+    assert (run / "journal.jsonl").read_bytes() == content
+    assert not (run / "journal.jsonl.torn").exists()
+
+
+def test_a_line_is_valid_json_for_any_other_tool(tmp_path):
+    with Journal.create(tmp_path / "run", PROBLEM) as run:
+        run.append("note", {"text": "é\n\u2028"})
+        lines = run.path.read_bytes().split(b"\n")
+    assert lines[-1] == b""
+    assert [json.loads(line)["seq"] for line in lines[:-1]] == [0, 1]
+    assert all(line.isascii() for line in lines)
