@@ -1,17 +1,90 @@
-"""Robust hyperparameter tuning under cross-validation, on Ray."""
+"""Robust hyperparameter tuning under cross-validation, on Ray.
 
-from drbqo_ray.core.kl_ball import KLBall
-from drbqo_ray.core.mmd_ball import MMDBall
-from drbqo_ray.core.uncertainty import (
-    ChiSquareBall,
-    CVaR,
-    Expectation,
-    TotalVariationBall,
-    WorstCase,
-)
-from drbqo_ray.core.wasserstein_ball import WassersteinBall
-from drbqo_ray.errors import DrbqoError, InvalidInput
-from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.parameters import Choice, Float, Int
-from drbqo_ray.records import Observation, Recommendation, Suggestion
-from drbqo_ray.space import Space
+Names are loaded when first used, so that importing the package is quick and brings in neither
+Ray nor PyTorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drbqo_ray.cluster.result import Result
+    from drbqo_ray.cluster.run_many import run_many
+    from drbqo_ray.cluster.runner import run
+    from drbqo_ray.core.uncertainty import (
+        ChiSquareBall,
+        CVaR,
+        Expectation,
+        KLBall,
+        MMDBall,
+        TotalVariationBall,
+        WassersteinBall,
+        WorstCase,
+    )
+    from drbqo_ray.errors import DrbqoError, InvalidInput
+    from drbqo_ray.optimizer import Optimizer
+    from drbqo_ray.parameters import Choice, Float, Int
+    from drbqo_ray.records import Observation, Recommendation, Suggestion
+    from drbqo_ray.space import Space
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CVaR",
+    "ChiSquareBall",
+    "Choice",
+    "DrbqoError",
+    "Expectation",
+    "Float",
+    "Int",
+    "InvalidInput",
+    "KLBall",
+    "MMDBall",
+    "Observation",
+    "Optimizer",
+    "Recommendation",
+    "Result",
+    "Space",
+    "Suggestion",
+    "TotalVariationBall",
+    "WassersteinBall",
+    "WorstCase",
+    "run",
+    "run_many",
+]
+
+_HOMES = {
+    "drbqo_ray.cluster.result": ("Result",),
+    "drbqo_ray.cluster.run_many": ("run_many",),
+    "drbqo_ray.cluster.runner": ("run",),
+    "drbqo_ray.core.uncertainty": (
+        "CVaR",
+        "ChiSquareBall",
+        "Expectation",
+        "KLBall",
+        "MMDBall",
+        "TotalVariationBall",
+        "WassersteinBall",
+        "WorstCase",
+    ),
+    "drbqo_ray.errors": ("DrbqoError", "InvalidInput"),
+    "drbqo_ray.optimizer": ("Optimizer",),
+    "drbqo_ray.parameters": ("Choice", "Float", "Int"),
+    "drbqo_ray.records": ("Observation", "Recommendation", "Suggestion"),
+    "drbqo_ray.space": ("Space",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'drbqo_ray' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from drbqo_ray.records import Config
 from drbqo_ray.space import Space
 
 Array = npt.NDArray[np.float64]
@@ -40,7 +41,11 @@ class Column:
 
 
 class History:
-    """Evaluations in the order they were told, and the distinct configs among them."""
+    """Evaluations in the order they were told, and the distinct configs among them.
+
+    Attributes:
+        configs: the distinct configs, in the order first told.
+    """
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -49,8 +54,8 @@ class History:
         self._y = Column((), np.float64)
         self._U = Column((len(space),), np.float64)
         self._config_Z = Column((space.n_features,), np.float64)
+        self.configs: list[Config] = []
         self._number: dict[bytes, int] = {}
-        self._taken: dict[bytes, set[int]] = {}
         self._failed: set[int] = set()
         self._numbers = Column((), np.int64)
 
@@ -104,12 +109,13 @@ class History:
         """Number of evaluations with a score."""
         return int(np.count_nonzero(~np.isnan(self._y.rows.astype(np.float64))))
 
-    def add(self, u: Array, context: int, score: float | None) -> None:
-        """Record an evaluation of the snapped point u (p,); no score means it failed."""
+    def add(self, config: Config, u: Array, context: int, score: float | None) -> None:
+        """Record an evaluation of a config at its snapped point u (p,); no score: it failed."""
         key = u.tobytes()
         z = self._space.features(u[None])[0]
         if key not in self._number:
             self._number[key] = len(self.U)
+            self.configs.append(config)
             self._U.append(u)
             self._config_Z.append(z)
         self._numbers.append(self._number[key])
@@ -118,12 +124,3 @@ class History:
         self._Z.append(z)
         self._c.append(context)
         self._y.append(np.nan if score is None else score)
-        self.take(u, context)
-
-    def take(self, u: Array, context: int) -> None:
-        """Mark a pair as handed out or evaluated."""
-        self._taken.setdefault(u.tobytes(), set()).add(context)
-
-    def taken(self, u: Array) -> set[int]:
-        """Contexts in which the snapped point u (p,) was handed out or evaluated."""
-        return self._taken.get(u.tobytes(), set())

@@ -18,11 +18,12 @@ from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustP
 from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_contexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
-from drbqo_ray.core.maximize import maximize, sobol
+from drbqo_ray.core.maximize import maximize
 from drbqo_ray.core.paths import Sampler, draw_path
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
+from drbqo_ray.design import Design
 from drbqo_ray.errors import (
     ConflictingResult,
     InvalidInput,
@@ -36,7 +37,6 @@ from drbqo_ray.space import Space, as_space
 
 Array = npt.NDArray[np.float64]
 
-GRID_LIMIT = 4096
 INCUMBENTS = 8
 SHORTLIST = 64
 LARGEST_SCORE = 1e100
@@ -90,12 +90,13 @@ class Optimizer:
         prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
         self._surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
         self._history = History(self.space)
+        self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._suggestions: dict[int, Suggestion] = {}
+        self._pending: dict[int, Suggestion] = {}
         self._outcomes: dict[int, Observation] = {}
         self._points: dict[int, Array] = {}
         self._next_id = 0
         self._n_asked = 0
-        self._grid = self.space.grid(GRID_LIMIT)
         self._posterior_cache: tuple[int, GaussianProcess] | None = None
 
     # asking
@@ -113,9 +114,9 @@ class Optimizer:
     def _ask(self) -> Suggestion:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self._next_id,)))
         if self._starting():
-            u, context = self._initial_pair(rng)
+            u, context = self._design.initial_pair(self._n_asked, rng)
         elif self.method.propose == "uniform":
-            u, context = self._uniform_pair(rng)
+            u, context = self._design.uniform_pair(rng)
         else:
             u = self._propose(rng)
             context = self._choose_context(u, rng)
@@ -128,62 +129,23 @@ class Optimizer:
         """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
         u = self.space.to_unit(suggestion.config)
         self._suggestions[suggestion.id] = suggestion
+        self._pending[suggestion.id] = suggestion
         self._points[suggestion.id] = u
-        self._history.take(u, suggestion.context)
+        self._design.take(u, suggestion.context)
         self._next_id = max(self._next_id, suggestion.id + 1)
         self._n_asked += 1
 
     def _starting(self) -> bool:
-        known = len(self._history) + len(self.pending)
+        known = len(self._history) + len(self._pending)
         return known < self.n_initial or self._history.n_ok == 0
-
-    def _initial_pair(self, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next point of a Sobol design, in contexts that take turns in random order."""
-        turn = self._n_asked
-        design = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(2**32 - 1,)))
-        size = max(self.n_initial, 1)
-        if turn >= size:
-            return self._uniform_pair(rng)
-        points = sobol(len(self.space), math.ceil(math.log2(size)), design)
-        u = self._snapped(points[turn])
-        order = [design.permutation(self.n_contexts) for _ in range(-(-size // self.n_contexts))]
-        return self._free_pair(u, int(np.concatenate(order)[turn]), rng)
-
-    def _uniform_pair(self, rng: np.random.Generator) -> tuple[Array, int]:
-        u = self._snapped(rng.random(len(self.space)))
-        return self._free_pair(u, int(rng.integers(self.n_contexts)), rng)
-
-    def _free_pair(self, u: Array, context: int, rng: np.random.Generator) -> tuple[Array, int]:
-        """This pair, or if it was taken another free one, as near to it as there is."""
-        if len(self._history.taken(u)) == self.n_contexts and self._grid is not None:
-            free = self._free_grid()
-            if len(free):
-                u = free[rng.integers(len(free))]
-        open_contexts = self._open_contexts(u)
-        return u, context if context in open_contexts else int(rng.choice(open_contexts))
-
-    def _snapped(self, u: Array) -> Array:
-        return self.space.to_unit(self.space.from_unit(u))
-
-    def _free_grid(self) -> Array:
-        """Configs (k, p) of a finite space with a context that was not handed out yet."""
-        assert self._grid is not None
-        points = np.array([self._snapped(u) for u in self._grid])
-        full = [len(self._history.taken(u)) == self.n_contexts for u in points]
-        return points[~np.array(full)]
 
     @property
     def exhausted(self) -> bool:
-        """Whether every (config, context) pair of a finite space was handed out.
+        """Whether every (config, context) pair of a small finite space was handed out.
 
         Asking goes on all the same, with pairs that were evaluated before.
         """
-        return self._grid is not None and not len(self._free_grid())
-
-    def _open_contexts(self, u: Array) -> list[int]:
-        taken = self._history.taken(u)
-        rest = [i for i in range(self.n_contexts) if i not in taken]
-        return rest or list(range(self.n_contexts))
+        return self._design.exhausted
 
     # Algorithm 1
 
@@ -198,16 +160,15 @@ class Optimizer:
             robust = self.method.propose == "robust-draw"
             inner = self.uncertainty if robust else Expectation()
             acquisition = RobustPath(draw_path(gp, rng, self._sampler), inner, self.reference)
-        if self._grid is not None:
-            free = self._free_grid()
-            choices = free if len(free) else self._grid
+        choices = self._design.choices
+        if choices is not None:
             best = int(np.argmax(acquisition.values(self.space.features(choices))))
-            return self._snapped(choices[best])
-        return self._snapped(maximize(acquisition, self.space, self._incumbents(gp), rng))
+            return np.asarray(choices[best])
+        return self._design.settle(maximize(acquisition, self.space, self._incumbents(gp), rng))
 
     def _choose_context(self, u: Array, rng: np.random.Generator) -> int:
         """Line 4: the context of highest posterior variance, pending evaluations counted in."""
-        contexts = self._open_contexts(u)
+        contexts = self._design.open_contexts(u)
         if self.method.context_rule == "random":
             return int(rng.choice(contexts))
         gp = self._with_pending(self._posterior())
@@ -295,8 +256,10 @@ class Optimizer:
                 "Keep the first result; use observe(...) to add a repeated measurement.",
             )
         self._outcomes[id] = outcome
+        self._pending.pop(id, None)
         internal = None if score is None else self._sign * score
-        self._history.add(self._points[id], suggestion.context, internal)
+        self._history.add(suggestion.config, self._points[id], suggestion.context, internal)
+        self._design.take(self._points[id], suggestion.context)
         return outcome
 
     # answers
@@ -309,7 +272,7 @@ class Optimizer:
     @property
     def pending(self) -> list[Suggestion]:
         """Suggestions that were handed out and have no outcome yet."""
-        return [s for s in self._suggestions.values() if s.id not in self._outcomes]
+        return list(self._pending.values())
 
     def recommend(self) -> Recommendation:
         """The evaluated config with the best posterior value under the method's report rule.
@@ -346,7 +309,7 @@ class Optimizer:
         stds = fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
         return Recommendation(
-            config=self._config(number),
+            config=dict(self._history.configs[number]),
             robust_value=user(float(robust[0])),
             mean_value=user(float(means @ self.reference)),
             weights=[float(w) for w in weights[0]],
@@ -354,11 +317,6 @@ class Optimizer:
             context_stds=[float(s) for s in stds],
             std=fit.scale * math.sqrt(variance),
         )
-
-    def _config(self, number: int) -> Config:
-        key = self._history.U[number].tobytes()
-        found = next(i for i, u in self._points.items() if u.tobytes() == key)
-        return dict(self._suggestions[found].config)
 
     # the model
 
