@@ -97,7 +97,7 @@ class Optimizer:
         self._points: dict[int, Array] = {}
         self._next_id = 0
         self._n_asked = 0
-        self._posterior_cache: tuple[int, GaussianProcess] | None = None
+        self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
 
     # asking
 
@@ -286,10 +286,10 @@ class Optimizer:
                 f"Got {len(self._outcomes)} outcomes, none of such a config. "
                 "Tell some scores first, or look at the reasons in `observations`."
             )
-        gp = self._posterior()
+        _, gp = self._current()
         means = gp.means(self._history.config_Z[usable])
         best = int(np.argmax(self._report_values(means)))
-        return self._describe(gp, int(usable[best]), means[best])
+        return self._describe(int(usable[best]), means[best])
 
     def _report_values(self, means: Array) -> Array:
         """Values (m,) that the method's report rule ranks configs by, from means (m, n)."""
@@ -297,8 +297,9 @@ class Optimizer:
             return means @ self.reference
         return self.uncertainty.solve(means, self.reference)[0]
 
-    def _describe(self, gp: GaussianProcess, number: int, means: Array) -> Recommendation:
-        fit = self._surrogate.last_fit
+    def _describe(self, number: int, means: Array) -> Recommendation:
+        model, gp = self._current()
+        fit = model.last_fit
         assert fit is not None
         robust, weights = self.uncertainty.solve(means[None], self.reference)
         covariance = gp.covariance(self._history.config_Z[number])
@@ -328,15 +329,22 @@ class Optimizer:
     @last_fit.setter
     def last_fit(self, fit: Fit | None) -> None:
         self._surrogate = Surrogate(self._surrogate.family, self._surrogate.prior_weight, fit)
-        self._posterior_cache = None
+        self._cache = None
 
     def _posterior(self) -> GaussianProcess:
+        """The posterior for the next suggestion; a fit it needed is kept."""
+        self._surrogate, gp = self._current()
+        return gp
+
+    def _current(self) -> tuple[Surrogate, GaussianProcess]:
+        """Model and posterior given all scores. Only asking keeps a new fit, so that looking at
+        the recommendation never changes what is asked next."""
         size = len(self._history)
-        if self._posterior_cache is None or self._posterior_cache[0] != size:
-            scores = self._history.scores()
-            gp = self._surrogate.update(self._history.Z, self._history.c, scores)
-            self._posterior_cache = (size, gp)
-        return self._posterior_cache[1]
+        if self._cache is None or self._cache[0] != size:
+            model = self._surrogate.copy()
+            gp = model.update(self._history.Z, self._history.c, self._history.scores())
+            self._cache = (size, model, gp)
+        return self._cache[1:]
 
     def _kernel_family(self, kernel: str, contexts: int | Array) -> KernelFamily:
         shape = SHAPES[_one_of("kernel", kernel, tuple(SHAPES))]

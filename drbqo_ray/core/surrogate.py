@@ -84,6 +84,12 @@ class Surrogate:
         self.last_fit = last_fit
         self._gp: GaussianProcess | None = None
 
+    def copy(self) -> Surrogate:
+        """A model in the same state that can go its own way."""
+        twin = Surrogate(self.family, self.prior_weight, self.last_fit)
+        twin._gp = self._gp
+        return twin
+
     def update(self, X: Array, c: Indices, y: Array) -> GaussianProcess:
         """The posterior given all scores y (N,), N >= 1, of the pairs (X (N, d), c (N,)).
 
