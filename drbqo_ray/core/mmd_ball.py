@@ -1,0 +1,213 @@
+"""The maximum mean discrepancy ball: closed form, or the path of optima where weights hit 0.
+
+Notation as in `drbqo_ray.core.uncertainty`, and
+
+======  =========================================================  ======
+symbol  meaning                                                    shape
+======  =========================================================  ======
+K       gram matrix of the contexts, scaled to a largest diagonal  (n, n)
+        entry of 1, with jitter where it is singular
+t       strength: p(t) minimizes t p.x + (p - q)'K(p - q) / 2
+nu      multiplier of sum p = 1
+======  =========================================================  ======
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from drbqo_ray.core.uncertainty_set import (
+    FloatArray,
+    UncertaintySet,
+    checked_matrix,
+    checked_radius,
+    finish,
+    unit_rows,
+)
+from drbqo_ray.errors import InvalidInput
+
+_PIECES_PER_CONTEXT = 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MMDBall(UncertaintySet):
+    """Weights with (p - q)' gram (p - q) <= radius^2.
+
+    With the identity as gram matrix and equal reference weights it is the chi-square ball of
+    radius n radius^2 / 2. A singular gram matrix gets a jitter that costs at most about 1e-9
+    of the range of the values while the radius is above 1e-3 of the largest sqrt(gram_ii).
+
+    Args:
+        radius: finite, at least 0.
+        gram: shape (n, n), symmetric, positive semi-definite, not all zero.
+    """
+
+    radius: float
+    gram: FloatArray
+    kind: ClassVar[str] = "mmd"
+    _metric: FloatArray = field(init=False)
+    _unit_radius: float = field(init=False)
+    _basis: FloatArray = field(init=False)
+    _factor: tuple[FloatArray, bool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the radius and the gram matrix; keep a read-only copy of the latter."""
+        cure = "Pass a kernel evaluated on all pairs of contexts, for example the identity."
+        gram = checked_matrix(self.gram, "The gram matrix", cure)
+        size = float(np.diagonal(gram).max())
+        eigenvalues = np.linalg.eigvalsh(gram)
+        if size <= 0.0 or eigenvalues[0] < -1e-8 * eigenvalues[-1]:
+            raise InvalidInput(
+                "The gram matrix must be positive semi-definite and not zero.", gram, cure
+            )
+        radius = checked_radius(self.radius)
+        unit_radius = radius / sqrt(size)
+        least = min(max(1e-9 * unit_radius**2, 1e-14), 1e-9)
+        jitter = max(0.0, least - float(eigenvalues[0]) / size)
+        metric = gram / size + jitter * np.eye(gram.shape[0])
+        basis = _zero_sum_basis(gram.shape[0])
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "gram", gram)
+        object.__setattr__(self, "_metric", metric)
+        object.__setattr__(self, "_unit_radius", unit_radius)
+        object.__setattr__(self, "_basis", basis)
+        object.__setattr__(self, "_factor", cho_factor(basis.T @ metric @ basis))
+
+    def __repr__(self) -> str:
+        """The radius and the size of the matrix."""
+        n = self.gram.shape[0]
+        return f"MMDBall(radius={self.radius}, gram=<{n} x {n}>)"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is an MMD ball with equal radius and gram matrix."""
+        if not isinstance(other, MMDBall):
+            return NotImplemented
+        return self.radius == other.radius and np.array_equal(self.gram, other.gram)
+
+    def __hash__(self) -> int:
+        """Equal balls hash alike."""
+        return hash((self.kind, self.radius, self.gram.shape[0], float(self.gram.sum())))
+
+    def check_contexts(self, n: int) -> None:
+        """Raise `InvalidInput` when the gram matrix is not of n contexts."""
+        if self.gram.shape[0] != n:
+            raise InvalidInput(
+                f"The gram matrix must be of shape ({n}, {n}) for {n} contexts.",
+                f"shape {self.gram.shape}",
+                "Pass one row per context.",
+            )
+
+    def _solve_rows(self, values: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        x, shift, scale = unit_rows(values)
+        p = np.tile(q, (x.shape[0], 1))
+        if self._unit_radius > 0.0 and q.size > 1:
+            apart = (x + 1.0) - 1.0  # differences below rounding become ties
+            p -= self._unit_radius * self._steepest(apart)
+            for row in np.flatnonzero(p.min(axis=-1) < 0.0):
+                p[row] = _path_end(apart[row], q, self._metric, self._unit_radius)
+            p = self._drawn_inside(p, q)
+        return finish(x, shift, scale, p)
+
+    def _steepest(self, x: FloatArray) -> FloatArray:
+        """Direction (m, n) of unit K-length and zero sum along which x (m, n) grows fastest.
+
+        Solved in a basis of the zero-sum vectors, so that no rounding leaves them.
+        """
+        slope = x @ self._basis
+        solved = cho_solve(self._factor, slope.T).T
+        length = np.sqrt(np.maximum(np.einsum("ij,ij->i", slope, solved), 1e-300))
+        direction: FloatArray = (solved / length[:, None]) @ self._basis.T
+        direction[np.ptp(x, axis=-1) == 0.0] = 0.0
+        return direction
+
+    def _drawn_inside(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """Weights (m, n) pulled toward q as far as rounding has put them outside the ball."""
+        away = p - q
+        length = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", away, self._metric, away), 0.0))
+        shrink = np.minimum(1.0, self._unit_radius / np.maximum(length, 1e-300))
+        inside: FloatArray = np.maximum(q + shrink[:, None] * away, 0.0)
+        return inside
+
+
+def _zero_sum_basis(n: int) -> FloatArray:
+    """Orthonormal basis of the vectors that sum to 0, shape (n, n - 1)."""
+    basis: FloatArray = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
+    return basis
+
+
+def _path_end(
+    x: FloatArray, q: FloatArray, metric: FloatArray, rho: float, jitter: float = 1e-12
+) -> FloatArray:
+    """Follow the optimum p(t) from q, piece by linear piece, until its K-distance is rho.
+
+    Along the path a context leaves when its weight falls to 0 and returns when its multiplier
+    does, as in Markowitz' critical line method. A context that has just switched does not switch
+    back at once, or rounding could make the path cycle; should it cycle all the same, it starts
+    again with jitter on K, which never leads out of the ball.
+
+    Args:
+        x: one unit row, shape (n,).
+        q: reference weights, shape (n,).
+        metric: K, shape (n, n), positive definite.
+        rho: radius on the scale of K.
+        jitter: added to the diagonal of K should the path cycle.
+
+    Returns:
+        Weights, shape (n,).
+    """
+    n = q.size
+    active = np.ones(n, dtype=bool)
+    t, switched = 0.0, -1
+    for _ in range(_PIECES_PER_CONTEXT * n):
+        p_0, p_1, gap_0, gap_1 = _piece(x, q, metric, active)
+        level, slope = np.where(active, p_0, gap_0), np.where(active, p_1, gap_1)
+        falling = slope < 0.0
+        if switched >= 0:
+            falling[switched] = False
+        event = np.where(falling, level, np.inf) / np.where(falling, -slope, 1.0)
+        switched = int(np.argmin(event))
+        t_end = max(t, _strength(p_0 - q, p_1, metric, rho))
+        if t_end <= max(t, event[switched]):
+            return np.maximum(p_0 if np.isinf(t_end) else p_0 + t_end * p_1, 0.0)
+        t = max(t, float(event[switched]))
+        active[switched] = not active[switched]
+    return _path_end(x, q, metric + jitter * np.eye(n), rho, 100.0 * jitter)
+
+
+def _piece(
+    x: FloatArray, q: FloatArray, metric: FloatArray, active: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Weights p_0 + t p_1 and multipliers gap_0 + t gap_1 of p >= 0 while `active` stays."""
+    n = x.size
+    inside = np.flatnonzero(active)
+    k = inside.size
+    system = np.ones((k + 1, k + 1))
+    system[:k, :k] = metric[np.ix_(inside, inside)]
+    system[k, k] = 0.0
+    pull = metric @ q
+    right = np.zeros((k + 1, 2))
+    right[:k, 0], right[k, 0] = pull[inside], 1.0
+    right[:k, 1] = -x[inside]
+    solved = np.linalg.solve(system, right)
+    if np.ptp(x[inside]) == 0.0:
+        solved[:k, 1], solved[k, 1] = 0.0, -x[inside[0]]
+    p = np.zeros((n, 2))
+    p[inside] = solved[:k]
+    gap = metric @ p + solved[k]  # (n, 2)
+    gap[:, 0] -= pull
+    gap[:, 1] += x
+    return p[:, 0], p[:, 1], gap[:, 0], gap[:, 1]
+
+
+def _strength(away: FloatArray, slope: FloatArray, metric: FloatArray, rho: float) -> float:
+    """The largest t at which away + t slope has K-length rho; infinity if the slope is 0."""
+    curved = metric @ slope
+    a, b = float(slope @ curved), float(away @ curved)
+    c = float(away @ metric @ away) - rho**2
+    return (-b + sqrt(max(b * b - a * c, 0.0))) / a if a > 0.0 else inf
