@@ -98,6 +98,7 @@ class Optimizer:
         self._next_id = 0
         self._n_asked = 0
         self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
+        self._ahead: tuple[GaussianProcess, tuple[int, ...], GaussianProcess] | None = None
 
     # asking
 
@@ -182,15 +183,23 @@ class Optimizer:
         return contexts[int(np.argmax(merit[contexts]))]
 
     def _with_pending(self, gp: GaussianProcess) -> GaussianProcess:
-        """The posterior as if each pending score came out at its mean."""
-        pending = self.pending
-        if not pending:
-            return gp
-        z = self.space.features(np.array([self._points[s.id] for s in pending]))
-        means = gp.means(z)
-        for row, suggestion in enumerate(pending):
-            gp = gp.extended(z[row], suggestion.context, float(means[row, suggestion.context]))
-        return gp
+        """The posterior as if each pending score came out at its mean.
+
+        The last one is kept, so that a batch conditions on each of its members once.
+        """
+        ids = tuple(self._pending)
+        base, known, ahead = self._ahead or (gp, (), gp)
+        if base is not gp or ids[: len(known)] != known:
+            known, ahead = (), gp
+        rest = [self._pending[id] for id in ids[len(known) :]]
+        if rest:
+            z = self.space.features(np.array([self._points[s.id] for s in rest]))
+            means = gp.means(z)
+            for row, suggestion in enumerate(rest):
+                score = float(means[row, suggestion.context])
+                ahead = ahead.extended(z[row], suggestion.context, score)
+        self._ahead = (gp, ids, ahead)
+        return ahead
 
     def _incumbents(self, gp: GaussianProcess) -> Array:
         """The best few configs so far as snapped points (m, p).
