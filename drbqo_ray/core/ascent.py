@@ -3,7 +3,7 @@
 A robust value is smooth up to kinks where the worst-case weights change. BFGS with a weak
 Wolfe line search climbs such functions well: the curvature condition keeps steps from
 shrinking at a kink, and the inverse Hessian learns the ridge. All starts move together, so
-that one call of the objective serves them all.
+that one call of the objective serves them all; after a few steps only the best go on.
 
 | symbol | meaning                                    | shape     |
 |--------|--------------------------------------------|-----------|
@@ -26,7 +26,9 @@ Objective = Callable[[Array], tuple[Array, Array]]
 
 ARMIJO = 1e-4
 WOLFE = 0.5
-LINE_STEPS = 12
+LINE_STEPS = 10
+SIFT_AFTER = 8
+FINALISTS = 2
 FIRST_STEP = 0.1
 SHORTEN = 0.2
 
@@ -56,7 +58,9 @@ def ascend(
     fresh = np.ones(len(x), dtype=bool)
     running = np.arange(len(x))
     quiet = np.zeros(len(x), dtype=int)
-    for _ in range(max_iterations):
+    for iteration in range(max_iterations):
+        if iteration == SIFT_AFTER:
+            running = running[np.argsort(-value[running], kind="stable")[:FINALISTS]]
         direction = _direction(x[running], g[running], H[running], free[running], fresh[running])
         new_x, new_value, new_g = _line_search(
             objective, x[running], value[running], g[running], direction
