@@ -139,8 +139,10 @@ class Likelihood:
         return value - 0.5 * len(self.y) * LOG_2PI, W, trace
 
 
-def fit(likelihood: Likelihood, starts: Iterable[Array], max_iterations: int) -> Array:
-    """The best parameters (P,) that L-BFGS-B finds from any of the starts (P,)."""
+def fit(
+    likelihood: Likelihood, starts: Iterable[Array], max_iterations: int
+) -> tuple[Array, float]:
+    """The best parameters (P,) that L-BFGS-B finds from any of the starts, and their value."""
 
     def loss(parameters: Array) -> tuple[float, Array]:
         try:
@@ -162,4 +164,4 @@ def fit(likelihood: Likelihood, starts: Iterable[Array], max_iterations: int) ->
         )
         if found.fun < best_loss:
             best, best_loss = found.x, float(found.fun)
-    return np.asarray(best)
+    return np.asarray(best), -best_loss

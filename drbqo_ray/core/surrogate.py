@@ -24,6 +24,7 @@ Indices = npt.NDArray[np.int64]
 
 REFIT_SHARE = 40
 FRESH_GROWTH = 1.5
+SURPRISE = 1.5
 WARM_ITERATIONS = 15
 COLD_ITERATIONS = 30
 COLD_BUDGET = 3000
@@ -37,12 +38,14 @@ class Fit:
         parameters: packed kernel parameters (P,).
         size: number of scores they were fit to.
         explored: size at the last fit from several starts.
+        value: log posterior of the parameters given the scores, on their own scale.
         center, scale: score = center + scale * standardized score.
     """
 
     parameters: tuple[float, ...]
     size: int
     explored: int
+    value: float
     center: float
     scale: float
 
@@ -57,6 +60,7 @@ class Fit:
             "parameters": list(self.parameters),
             "size": self.size,
             "explored": self.explored,
+            "value": self.value,
             "center": self.center,
             "scale": self.scale,
         }
@@ -114,17 +118,28 @@ class Surrogate:
         spread = float(np.std(y))
         scale = spread if spread > 1e-12 * max(1e-300, float(np.abs(y).max())) else 1.0
         likelihood = Likelihood(self.family, X, c, (y - center) / scale, self.prior_weight)
-        last = self.last_fit
-        if last is None or len(y) >= FRESH_GROWTH * last.explored:
-            starts = [likelihood.prior_mean, *_spread_starts(likelihood)]
-            if last is not None:
-                starts.append(np.array(last.parameters))
-            found = fit(likelihood, _best_starts(likelihood, starts), COLD_ITERATIONS)
-            explored = len(y)
-        else:
-            found = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
-            explored = last.explored
-        return Fit(tuple(float(v) for v in found), len(y), explored, center, scale)
+        found, value, explored = self._search(likelihood, len(y) * math.log(scale))
+        return Fit(tuple(float(v) for v in found), len(y), explored, value, center, scale)
+
+    def _search(self, likelihood: Likelihood, volume: float) -> tuple[Array, float, int]:
+        """Parameters, their log posterior, and the size at the last fit from several starts.
+
+        `volume` is what standardizing adds to the log density of the scores.
+
+        A warm start can slide into a poor basin when a score surprises the model; a log
+        posterior that falls faster than noise explains gives the other starts another chance.
+        """
+        last, size = self.last_fit, len(likelihood.y)
+        warm: list[Array] = []
+        if last is not None:
+            found, value = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
+            surprise = last.value - (value - volume) > SURPRISE * (1 + size - last.size)
+            if size < FRESH_GROWTH * last.explored and not surprise:
+                return found, value - volume, last.explored
+            warm = [found]
+        starts = [likelihood.prior_mean, *_best_starts(likelihood, _spread_starts(likelihood))]
+        found, value = fit(likelihood, warm + starts, COLD_ITERATIONS)
+        return found, value - volume, size
 
 
 def _spread_starts(likelihood: Likelihood) -> list[Array]:
@@ -140,7 +155,7 @@ def _spread_starts(likelihood: Likelihood) -> list[Array]:
 
 
 def _best_starts(likelihood: Likelihood, starts: list[Array]) -> list[Array]:
-    """The most likely starts: all of them for little data, one for much."""
+    """The most likely starts: all of them for little data, none for much."""
 
     def quality(start: Array) -> float:
         try:
@@ -148,5 +163,5 @@ def _best_starts(likelihood: Likelihood, starts: list[Array]) -> list[Array]:
         except np.linalg.LinAlgError:
             return -math.inf
 
-    keep = max(1, min(len(starts), COLD_BUDGET // len(likelihood.y) ** 2))
-    return sorted(starts, key=quality, reverse=True)[:keep]
+    keep = min(len(starts), COLD_BUDGET // len(likelihood.y) ** 2)
+    return sorted(starts, key=quality, reverse=True)[:keep] if keep else []
