@@ -1,0 +1,121 @@
+"""A run on disk, seen from outside: what its journal says, and what it takes to go on with it.
+
+Nothing is locked or changed, so this works on a run that is under way, done or dead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drbqo_ray.cluster.replay import ReplayedRun, recommend, replay
+from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster.storage import Place, find_place
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.mirror import ObjectStoreMirror
+from drbqo_ray.progress import duration
+from drbqo_ray.records import Recommendation
+from drbqo_ray.terminal import printable
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run as its journal tells it.
+
+    Attributes:
+        place: where it is kept.
+        run: problem, suggestions and outcomes.
+        session: settings of the last session: n_evaluations, resources, time limit and so on.
+    """
+
+    place: Place
+    run: ReplayedRun
+    session: Mapping[str, Any]
+
+    @staticmethod
+    def read(storage: str, name: str | None = None) -> SavedRun:
+        """The run kept in `storage`, below `name` if it has one.
+
+        A directory that holds one run and is none itself stands for that run.
+        """
+        place = _find(find_place(storage, name, resume=True))
+        records = list(read_journal(place.directory))
+        sessions = [record.data for record in records if record.kind == "session"]
+        problem = RunProblem.from_header(records[0].data["problem"])
+        return SavedRun(place, replay(records, problem), sessions[-1] if sessions else {})
+
+    def lines(self) -> Iterator[str]:
+        """The status of the run, line by line."""
+        run, directory = self.run, self.place.directory
+        failed = [outcome for outcome in run.outcomes.values() if outcome.score is None]
+        age = time.time() - (directory / JOURNAL).stat().st_mtime
+        budget = self.session.get("n_evaluations")
+        done = f"{len(run.outcomes)}" + ("" if budget is None else f" of {budget}")
+        counts = Counter(run.suggestions[id].context for id in run.outcomes)
+        folds = " ".join(str(counts[fold]) for fold in range(run.optimizer.n_contexts))
+        yield f"run        {printable(directory)}"
+        yield f"objective  {printable(run.problem.objective)}"
+        yield f"state      {self._state()}, last record {duration(age)} ago"
+        yield f"counts     {done} done, {len(failed)} failed, {len(run.pending)} pending"
+        yield f"time       {duration(run.seconds)}"
+        yield f"per fold   {folds}"
+        yield from recommendation_lines(recommend(run.optimizer))
+        if failed:
+            last = [line for line in (failed[-1].reason or "").splitlines() if line.strip()]
+            reason = printable(last[-1].strip()) if last else "no reason given"
+            yield f"failure    evaluation {failed[-1].id}: {reason}"
+
+    def _state(self) -> str:
+        if self.run.stopped is not None:
+            return printable(self.run.stopped)
+        return "under way or cut off"
+
+
+def _find(place: Place) -> Place:
+    if place.remote is not None and not (place.directory / JOURNAL).exists():
+        ObjectStoreMirror(place.remote, place.name, place.directory).restore()
+    if (place.directory / JOURNAL).is_file():
+        return place
+    below = sorted(path.parent for path in place.directory.glob(f"*/{JOURNAL}"))
+    if len(below) == 1:
+        return Place(below[0], below[0].name)
+    if below:
+        names = [path.name for path in below]
+        raise InvalidInput("The directory must hold one run.", names, "Choose one by --name.")
+    raise InvalidInput(
+        f"The directory of a run holds a {JOURNAL}.",
+        str(place.directory),
+        "Pass the --storage of a run, and its --name if it has one.",
+    )
+
+
+def recommendation_lines(found: Recommendation | None) -> Iterator[str]:
+    """A recommendation, line by line."""
+    if found is None:
+        yield "best       none: no config has a score and no failed fold"
+        return
+    robust, mean = f"{found.robust_value:.6g} ± {found.std:.2g}", f"{found.mean_value:.6g}"
+    yield f"best       {robust} robust, {mean} mean"
+    width = max((len(printable(name, 40)) for name in found.config), default=0)
+    for name, value in found.config.items():
+        text = f"{value:.8g}" if isinstance(value, float) else value
+        yield f"           {printable(name, 40):<{width}} = {printable(text)}"
+
+
+def resume_arguments(saved: SavedRun) -> dict[str, Any]:
+    """Keyword arguments of `run` that go on with a saved run as it was."""
+    problem = saved.run.problem
+    known = {name: value for name, value in problem.settings.items() if value is not None}
+    session = {
+        name: saved.session[name]
+        for name in ("n_evaluations", "resources", "max_in_flight", "timeout_seconds")
+        if name in saved.session
+    }
+    where: dict[str, Any] = {"storage": saved.place.directory, "name": None}
+    if saved.place.remote is not None:
+        where = {"storage": saved.place.remote, "name": saved.place.name}
+    return {"space": problem.space, "contexts": problem.contexts, **known, **session, **where}

@@ -1,0 +1,200 @@
+"""The command line on real Ray, on a user's own objective file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OBJECTIVE = '''"""Accuracy of a curve that peaks elsewhere on every fold."""
+
+import math
+import time
+
+PEAKS = [0.2, 0.3, 0.4]
+
+
+def score(config, fold, seed):
+    miss = math.log10(config["C"]) - PEAKS[fold]
+    return 1 - miss**2 - 0.1 * (config["kernel"] == "poly")
+
+
+def slow(config, fold, seed):
+    time.sleep(0.2)
+    return score(config, fold, seed)
+
+
+def nothing(config, fold, seed):
+    return None if fold else "good"
+'''
+SPACE = "C: float 1e-2 1e2 log\nkernel: [rbf, poly]\n"
+CANARY = "canary-2f9c1b"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "my_objective.py").write_text(OBJECTIVE)
+    (tmp_path / "space.yaml").write_text(SPACE)
+    return tmp_path
+
+
+def environment(project: Path, **more: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    mine = {"HOME": str(project), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return kept | mine | {"MY_SECRET": CANARY} | more
+
+
+def drbqo(project: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "drbqo_ray.cli", *arguments],
+        cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def run_options(objective: str = "score", evaluations: int = 8) -> list[str]:
+    return [
+        "run", "--objective", f"my_objective:{objective}", "--space", "space.yaml", "--folds", "3",
+        "--evaluations", str(evaluations), "--radius", "0.5", "--storage", "runs/x",
+        "--max-in-flight", "2",
+    ]  # fmt: skip
+
+
+def test_a_users_own_file_is_run_interrupted_shown_and_resumed(project: Path) -> None:
+    code, out, err = interrupted(project, "slow", after=6)
+    assert code == 130
+    assert "robust" in out
+    assert err.startswith("x: 1000 evaluations, ")
+    assert "drbqo resume" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert "\x1b" not in out + err
+
+    shown = drbqo(project, "status", "runs/x")
+    assert shown.returncode == 0, shown.stderr
+    assert "state      interrupted" in shown.stdout
+    assert out.splitlines()[1:] == shown.stdout.splitlines()[6:]
+
+    # More than the suggestions that were on their way, so that none of them is left.
+    total = int(shown.stdout.split("counts     ")[1].split()[0]) + 6
+    more = drbqo(project, "resume", "runs/x", "--evaluations", str(total), "--quiet")
+    assert more.returncode == 0, more.stderr
+    assert more.stderr == ""
+    shown = drbqo(project, "status", "runs/x")
+    assert f"{total} of {total} done, 0 failed, 0 pending" in shown.stdout
+    assert more.stdout.splitlines()[1:] == shown.stdout.splitlines()[6:]
+    check_privacy(project)
+
+
+def interrupted(project: Path, objective: str, after: int) -> tuple[int, str, str]:
+    """Exit code and output of a run that gets Ctrl-C after some evaluations."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drbqo_ray.cli", *run_options(objective, 1000)],
+        cwd=project, env=environment(project), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        wait_for_journal(project / "runs" / "x" / "journal.jsonl", b'"kind":"tell"', after)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def check_privacy(project: Path) -> None:
+    """Only we may read the files, and nothing of the environment or the token is in them."""
+    token = project / ".ray" / "auth_token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    for path in (project / "runs" / "x").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        content = path.read_bytes()
+        assert CANARY.encode() not in content
+        assert token.read_bytes() not in content
+
+
+def test_an_objective_that_returns_no_number_ends_with_1_and_a_clear_word(project: Path) -> None:
+    done = drbqo(project, *run_options("nothing", 100), "--quiet")
+    assert done.returncode == 1
+    assert "must return one number, got" in done.stderr
+    assert "drbqo_ray/cli.py" not in done.stderr
+
+
+def wait_for_journal(path: Path, words: bytes, count: int) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_bytes().count(words) >= count:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{path} does not hold {words!r} {count} times")
+
+
+@contextmanager
+def head_node(project: Path, port: int, **more: str) -> Iterator[str]:
+    """A head node of its own, ended with the block."""
+    address = f"127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block",
+            "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=1",
+            "--include-dashboard=false", "--object-store-memory=100000000", "--disable-usage-stats",
+        ],
+        cwd=project, env=environment(project, **more),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+        for _ in range(30):
+            healthy = subprocess.run(check, env=environment(project, **more), capture_output=True)
+            if healthy.returncode == 0:
+                break
+        else:
+            raise AssertionError("the head node does not come up")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_a_cluster_with_a_token_is_joined_by_who_holds_it(project: Path) -> None:
+    secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": f"{CANARY}-token-of-the-cluster"}
+    with head_node(project, 26411, **secret) as address:
+        stranger = drbqo(project, *run_options(), "--address", address)
+        assert stranger.returncode == 2
+        assert "RAY_AUTH_MODE=token" in stranger.stderr
+        assert not (project / "runs").exists()
+
+        wrong = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "wrong-token-wrong-token"}
+        mistaken = drbqo(project, *run_options(), "--address", address, **wrong)
+        assert mistaken.returncode == 2
+        assert "the token is missing or wrong" in mistaken.stderr
+
+        member = drbqo(project, *run_options(), "--address", address, **secret)
+        assert member.returncode == 0, member.stderr
+        assert "8 of 8 done" in drbqo(project, "status", "runs/x").stdout
+        assert CANARY not in member.stdout + member.stderr + stranger.stderr
+        assert CANARY.encode() not in (project / "runs" / "x" / "journal.jsonl").read_bytes()
+
+
+def test_a_cluster_without_a_token_is_refused(project: Path) -> None:
+    secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": f"{CANARY}-token-of-mine"}
+    with head_node(project, 26412, RAY_AUTH_MODE="disabled") as address:
+        careful = drbqo(project, *run_options(), RAY_ADDRESS=address, **secret)
+    assert careful.returncode == 2
+    assert "answers callers without a token" in careful.stderr
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.faults
+def test_a_cluster_without_a_token_is_joined_by_who_insists(project: Path) -> None:
+    disabled = {"RAY_AUTH_MODE": "disabled"}
+    with head_node(project, 26413, **disabled) as address:
+        done = drbqo(project, *run_options(), "--address", address, "--insecure", **disabled)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from drbqo_ray import cli as command_line
+from drbqo_ray.cli import cli, limits, main
+from drbqo_ray.cluster.outcome import Outcome
+from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster_access import ClusterRefused, check_token, connect
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.journal import JOURNAL, Journal
+from drbqo_ray.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+MODULE = """
+from pathlib import Path
+
+def good(config, fold, seed):
+    Path("trained").touch()
+    return 1.0
+
+def narrow(config):
+    return 1.0
+
+number = 3
+
+class Folds:
+    n_folds = 3
+    space = {"C": {"type": "float", "low": 0.1, "high": 1.0}}
+    def __call__(self, config, fold, seed):
+        return good(config, fold, seed)
+
+folds = Folds()
+
+class BadSpace(Folds):
+    space = {"C": {"type": "float", "low": 2.0, "high": 1.0}}
+
+bad_space = BadSpace()
+"""
+USUAL = {
+    "--objective": "own_folds:good", "--space": "space.yaml", "--folds": "3",
+    "--evaluations": "4", "--storage": "runs/x",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name in ("own_folds", "broken"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    Path("own_folds.py").write_text(MODULE)
+    Path("broken.py").write_text("raise RuntimeError('no data \\x1b[2J\\x07\\u202e here')")
+    Path("space.yaml").write_text("C: float 0.1 1\n")
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), prog_name="drbqo")
+
+
+def run_with(**changes: str | None) -> Result:
+    options = USUAL | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [part for name, value in options.items() if value is not None for part in (name, value)]
+    return invoke("run", *given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"objective": "nowhere:good"}, "no module 'nowhere'"),
+        ({"objective": "own_folds:missing"}, "no attribute 'missing'"),
+        ({"objective": "own_folds"}, "module:attribute"),
+        ({"objective": "own_folds:narrow"}, "(config, fold, seed)"),
+        ({"objective": "own_folds:number"}, "callable"),
+        ({"objective": "broken:good"}, "no data"),
+        ({"objective": None}, "--objective"),
+        ({"space": "missing.yaml"}, "Check the path"),
+        ({"space": "own_folds.py"}, "own_folds.py, line"),
+        ({"space": None}, "--space FILE"),
+        ({"objective": "own_folds:bad_space", "space": None}, "low < high"),
+        ({"folds": "1"}, "--folds"),
+        ({"folds": "0"}, "--folds"),
+        ({"folds": "many"}, "--folds"),
+        ({"folds": None}, "--folds N"),
+        ({"objective": "own_folds:folds", "folds": "5"}, "3 folds"),
+        ({"evaluations": "0"}, "--evaluations"),
+        ({"evaluations": None}, "--evaluations"),
+        ({"radius": "-1"}, "number >= 0"),
+        ({"radius": "nan"}, "number >= 0"),
+        ({"radius": "inf"}, "number >= 0"),
+        ({"radius": "wide"}, "number >= 0"),
+        ({"method": "magic"}, "maximin-bqo-ts"),
+        ({"mode": "both"}, "--mode"),
+        ({"seed": "-1"}, "--seed"),
+        ({"storage": None}, "--storage"),
+        ({"storage": "space.yaml"}, "may write"),
+        ({"storage": "space.yaml/deeper/x"}, "may write"),
+        ({"storage": "/proc/x"}, ""),
+        ({"name": "../x"}, "name of a run"),
+        ({"cpus": "-1"}, "--cpus"),
+        ({"resources": "A100"}, "A100=1"),
+        ({"resources": "A100=0"}, "A100=1"),
+        ({"timeout": "0"}, "--timeout"),
+        ({"max_in_flight": "0"}, "--max-in-flight"),
+        ({"address": "ray://host:1"}, "host:port"),
+        ({"address": "127.0.0.1:1"}, "--insecure"),
+    ],
+)  # fmt: skip
+def test_bad_usage_ends_with_2_and_a_clear_word_before_any_fold_is_trained(
+    changes: dict[str, str | None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    result = run_with(**changes)
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.output
+    assert not set(result.output) & {"\x1b", "\x07", "\u202e"}
+    assert not Path("trained").exists()
+    assert not Path("runs").exists()
+
+
+def test_a_directory_that_holds_a_run_is_not_started_anew(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "x")
+    before = (tmp_path / "runs" / "x" / JOURNAL).read_bytes()
+    result = run_with()
+    assert result.exit_code == 2
+    assert "drbqo resume" in result.stderr
+    assert (tmp_path / "runs" / "x" / JOURNAL).read_bytes() == before
+
+
+def test_the_help_of_every_command_names_its_options() -> None:
+    for command in ("run", "resume"):
+        text = invoke(command, "--help").stdout
+        for option in ("--cpus", "--gpus", "--resources", "--timeout", "--address", "--insecure"):
+            assert option in text
+    assert "0 done, 1 the run failed, 2 bad usage, 130 interrupted" in invoke("--help").stdout
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from drbqo_ray.cli import cli\n"
+        "cli.main(['--help'], standalone_mode=False)\n"
+        "heavy = {'ray', 'torch', 'scipy', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or 0)\n"
+    )
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        seconds.append(time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr
+    assert min(seconds) < 1
+
+
+def test_methods_are_listed() -> None:
+    lines = invoke("methods").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(METHODS)
+
+
+def write_run(directory: Path, name: str = "C", finish: bool = True, told: int = 4) -> Journal:
+    space = {name: {"type": "float", "low": 0.1, "high": 1.0}}
+    problem = RunProblem.of(space, 3, {"n_initial": 3}, object(), "own_folds:good")
+    journal = Journal.create(directory, problem.header())
+    journal.append("session", {"at": 0.0, "n_evaluations": 6, "resources": {"CPU": 2.0}})
+    optimizer = problem.optimizer()
+    for id in range(told + 1):
+        asked = optimizer.ask()
+        config = problem.plain_config(asked.config)
+        data = {"id": id, "config": config, "context": asked.context, "seed": asked.seed}
+        journal.append("ask", data | {"told": id, "at": float(id)})
+        if id == told:
+            break
+        outcome = Outcome(id, 0.5 + 0.1 * id)
+        if id == 1:
+            outcome = Outcome(id, None, "error", "Traceback:\nValueError: \x1b[2J[red]no")
+            optimizer.fail(id, "no")
+        else:
+            optimizer.tell(id, 0.5 + 0.1 * id)
+        journal.append(*outcome.entry(float(id)))
+    if finish:
+        journal.append("finish", {"reason": "interrupted", "at": 65.0})
+    return journal
+
+
+def test_status_shows_counts_folds_and_the_best_config(tmp_path: Path) -> None:
+    write_run(tmp_path / "run").close()
+    result = invoke("status", "run")
+    assert result.exit_code == 0, result.output
+    lines = {line[:11].strip(): line[11:] for line in result.stdout.splitlines()}
+    assert lines["counts"] == "4 of 6 done, 1 failed, 1 pending"
+    assert lines["state"].startswith("interrupted, last record ")
+    assert lines["time"] == "1 min 5 s"
+    assert sorted(lines["per fold"].split()) == ["1", "1", "2"]
+    assert " robust, " in lines["best"]
+    assert lines[""].startswith("C = ")
+    assert lines["failure"] == r"evaluation 1: ValueError: \x1b[2J[red]no"
+
+
+def test_status_works_while_the_run_is_under_way_and_changes_nothing(tmp_path: Path) -> None:
+    journal = write_run(tmp_path / "runs" / "x", finish=False)
+    with open(journal.path, "ab") as file:
+        file.write(b'{"crc":"00000000","seq":99')
+    before = {path: path.read_bytes() for path in (tmp_path / "runs" / "x").iterdir()}
+    result = invoke("status", "runs")
+    journal.close()
+    assert result.exit_code == 0, result.output
+    assert "under way or cut off" in result.stdout
+    assert before == {path: path.read_bytes() for path in (tmp_path / "runs" / "x").iterdir()}
+
+
+def test_status_writes_hostile_names_literally(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", name="\x1b[2J[red]C\u202e").close()
+    output = invoke("status", "run").stdout
+    assert r"\x1b[2J[red]C\u202e = " in output
+    assert "\x1b" not in output
+
+
+def test_status_before_any_outcome_has_no_best_config(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", told=0).close()
+    result = invoke("status", "run")
+    assert result.exit_code == 0, result.output
+    assert "0 of 6 done, 0 failed, 1 pending" in result.stdout
+    assert "best       none" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["status", "resume"])
+def test_a_place_without_a_run_or_with_two_is_refused(tmp_path: Path, command: str) -> None:
+    (tmp_path / "empty").mkdir()
+    for place in ("missing", "empty", "space.yaml", "nul\0"):
+        result = invoke(command, place)
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+    for name in ("a", "b"):
+        write_run(tmp_path / "two" / name).close()
+    result = invoke(command, "two")
+    assert result.exit_code == 2
+    assert "['a', 'b']" in result.stderr
+    assert invoke("status", "two", "--name", "b").exit_code == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"junk\n", b'{"crc":"00000000","seq":0}\n', b"\0" * 99])
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / JOURNAL).write_bytes(content)
+    result = invoke("status", "run")
+    assert result.exit_code == 2
+    assert "header" in result.stderr
+
+
+def test_resume_refuses_an_objective_that_is_gone(tmp_path: Path) -> None:
+    write_run(tmp_path / "run").close()
+    Path("own_folds.py").unlink()
+    result = invoke("resume", "run")
+    assert result.exit_code == 2
+    assert "own_folds" in result.stderr
+
+
+def test_resume_refuses_a_run_that_another_process_works_on(tmp_path: Path) -> None:
+    journal = write_run(tmp_path / "run")
+    result = invoke("resume", "run", "--quiet")
+    journal.close()
+    assert result.exit_code == 2
+    assert f"process {os.getpid()}" in result.stderr
+
+
+def options(**given: Any) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"cpus": None, "gpus": None, "resources": ()}
+    return nothing | {"max_in_flight": None, "timeout": None} | given
+
+
+def test_only_limits_that_were_given_are_passed_on() -> None:
+    assert limits(options()) == {}
+    assert limits(options(cpus=0.0)) == {"resources": {"CPU": 0.0}}
+    assert limits(options(gpus=1.0, resources=(("A100", 0.5),), timeout=9.0, max_in_flight=2)) == {
+        "resources": {"A100": 0.5, "GPU": 1.0}, "timeout_seconds": 9.0, "max_in_flight": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (click.UsageError("no"), 2),
+        (SystemExit(1), 1),
+        (SystemExit(0), 0),
+    ],
+)
+def test_the_exit_code_says_what_happened(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(**options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(command_line, "cli", click.Command("drbqo", callback=command))
+    monkeypatch.setattr(sys, "argv", ["drbqo"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == code
+
+
+TOKEN = {"RAY_AUTH_TOKEN": "canary-token"}
+
+
+@pytest.mark.parametrize(
+    ("address", "environment", "good"),
+    [
+        ("1.2.3.4:6379", {}, False),
+        ("1.2.3.4:6379", TOKEN, False),
+        ("1.2.3.4:6379", TOKEN | {"RAY_AUTH_MODE": "disabled"}, False),
+        ("1.2.3.4:6379", {"RAY_AUTH_MODE": "token"}, False),
+        ("1.2.3.4:6379", {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "empty"}, False),
+        ("1.2.3.4:6379", {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "missing"}, False),
+        ("1.2.3.4:6379", {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "space.yaml"}, True),
+        ("1.2.3.4:6379", TOKEN | {"RAY_AUTH_MODE": "Token"}, True),
+        ("auto", TOKEN, True),
+        ("auto", TOKEN | {"RAY_AUTH_MODE": "disabled"}, False),
+        ("auto", {}, False),
+    ],
+)
+def test_a_cluster_is_joined_with_a_token_only(
+    address: str, environment: dict[str, str], good: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    Path("empty").touch()
+    if good:
+        check_token(address, environment)
+        return
+    with pytest.raises(ClusterRefused, match="--insecure") as error:
+        check_token(address, environment)
+    assert "canary-token" not in str(error.value)
+
+
+@pytest.mark.parametrize("address", ["ray://host:10001", "", "local", "http://host:8265"])
+def test_addresses_that_are_no_head_node_are_refused(address: str) -> None:
+    with pytest.raises(InvalidInput, match="host:port"):
+        connect(address, insecure=True)
