@@ -25,6 +25,7 @@ Indices = npt.NDArray[np.int64]
 REFIT_SHARE = 40
 FRESH_GROWTH = 1.5
 SURPRISE = 1.5
+MARGIN = 3.0
 WARM_ITERATIONS = 15
 COLD_ITERATIONS = 30
 COLD_BUDGET = 3000
@@ -128,17 +129,20 @@ class Surrogate:
 
         A warm start can slide into a poor basin when a score surprises the model; a log
         posterior that falls faster than noise explains gives the other starts another chance.
+        They win only by a clear margin: two basins that are about as likely can recommend very
+        different configs, and going to and fro between them helps no one.
         """
         last, size = self.last_fit, len(likelihood.y)
-        warm: list[Array] = []
+        warm, warm_value = likelihood.prior_mean, -math.inf
         if last is not None:
-            found, value = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
-            surprise = last.value - (value - volume) > SURPRISE * (1 + size - last.size)
+            warm, warm_value = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
+            surprise = last.value - (warm_value - volume) > SURPRISE * (1 + size - last.size)
             if size < FRESH_GROWTH * last.explored and not surprise:
-                return found, value - volume, last.explored
-            warm = [found]
+                return warm, warm_value - volume, last.explored
         starts = [likelihood.prior_mean, *_best_starts(likelihood, _spread_starts(likelihood))]
-        found, value = fit(likelihood, warm + starts, COLD_ITERATIONS)
+        found, value = fit(likelihood, starts, COLD_ITERATIONS)
+        if value < warm_value + MARGIN:
+            found, value = warm, warm_value
         return found, value - volume, size
 
 
