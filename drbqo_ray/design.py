@@ -56,6 +56,10 @@ class Design:
         rest = [i for i in range(self._n) if i not in taken]
         return rest or list(range(self._n))
 
+    def is_open(self, u: Array) -> bool:
+        """Whether u has a context in which it was not handed out yet."""
+        return len(self._taken.get(u.tobytes(), ())) < self._n
+
     @property
     def choices(self) -> Array | None:
         """Configs (k, p) of a small finite space to choose from: those with an open context,

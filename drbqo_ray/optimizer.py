@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustP
 from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_contexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
-from drbqo_ray.core.maximize import maximize
+from drbqo_ray.core.maximize import candidates, maximize
 from drbqo_ray.core.paths import Sampler, draw_path
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
@@ -32,14 +33,15 @@ from drbqo_ray.errors import (
 )
 from drbqo_ray.history import History
 from drbqo_ray.methods import find_method
-from drbqo_ray.records import Config, Observation, Recommendation, Suggestion
+from drbqo_ray.records import Observation, Recommendation, Suggestion
+from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
 
 Array = npt.NDArray[np.float64]
+Record = TypeVar("Record", Suggestion, Observation)
 
 INCUMBENTS = 8
 SHORTLIST = 64
-LARGEST_SCORE = 1e100
 
 
 class Optimizer:
@@ -124,13 +126,12 @@ class Optimizer:
         seed = int(rng.integers(2**31))
         suggestion = Suggestion(self._next_id, self.space.from_unit(u), context, seed)
         self.register(suggestion)
-        return suggestion
+        return _copy(suggestion)
 
     def register(self, suggestion: Suggestion) -> None:
         """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
         u = self.space.to_unit(suggestion.config)
-        self._suggestions[suggestion.id] = suggestion
-        self._pending[suggestion.id] = suggestion
+        self._suggestions[suggestion.id] = self._pending[suggestion.id] = _copy(suggestion)
         self._points[suggestion.id] = u
         self._design.take(u, suggestion.context)
         self._next_id = max(self._next_id, suggestion.id + 1)
@@ -165,7 +166,15 @@ class Optimizer:
         if choices is not None:
             best = int(np.argmax(acquisition.values(self.space.features(choices))))
             return np.asarray(choices[best])
-        return self._design.settle(maximize(acquisition, self.space, self._incumbents(gp), rng))
+        u = self._design.settle(maximize(acquisition, self.space, self._incumbents(gp), rng))
+        return u if self._design.is_open(u) else self._neighbor(acquisition, u, rng)
+
+    def _neighbor(self, acquisition: Acquisition, u: Array, rng: np.random.Generator) -> Array:
+        """The best other config when every context of u was handed out; u if there is none."""
+        others = candidates(self.space, u[None], rng)
+        order = np.argsort(-acquisition.values(self.space.features(others)), kind="stable")
+        settled = (self._design.settle(others[k]) for k in order)
+        return next((v for v in settled if self._design.is_open(v)), u)
 
     def _choose_context(self, u: Array, rng: np.random.Generator) -> int:
         """Line 4: the context of highest posterior variance, pending evaluations counted in."""
@@ -220,7 +229,7 @@ class Optimizer:
         A score that is not a finite number is recorded as a failure. Telling the same
         score twice changes nothing; another score for the same id is an error.
         """
-        value, reason = _read_score(score)
+        value, reason = read_score(score)
         return self._record(id, value, reason)
 
     def fail(self, id: int, reason: str) -> Observation:
@@ -236,7 +245,7 @@ class Optimizer:
             raise InvalidInput(
                 f"A context lies in 0..{self.n_contexts - 1}.", context, "Count folds from 0."
             )
-        value, reason = _read_score(score)
+        value, reason = read_score(score)
         id = self._next_id
         self._points[id] = self.space.to_unit(valid)
         self._suggestions[id] = Suggestion(id, valid, int(context), 0)
@@ -244,7 +253,7 @@ class Optimizer:
         return self._record(id, value, reason)
 
     def _record(self, id: int, score: float | None, reason: str | None) -> Observation:
-        if id not in self._suggestions:
+        if not isinstance(id, numbers.Integral) or id not in self._suggestions:
             raise UnknownSuggestion(
                 "A result must answer a suggestion of this optimizer.",
                 id,
@@ -252,13 +261,11 @@ class Optimizer:
             )
         suggestion = self._suggestions[id]
         status: Literal["ok", "failed"] = "failed" if score is None else "ok"
-        outcome = Observation(
-            id, dict(suggestion.config), suggestion.context, status, score, reason
-        )
+        outcome = Observation(id, suggestion.config, suggestion.context, status, score, reason)
         earlier = self._outcomes.get(id)
         if earlier is not None:
             if (earlier.status, earlier.score) == (status, score):
-                return earlier
+                return _copy(earlier)
             raise ConflictingResult(
                 f"Suggestion {id} already has the result {earlier.score} ({earlier.status}).",
                 score if score is not None else reason,
@@ -269,19 +276,19 @@ class Optimizer:
         internal = None if score is None else self._sign * score
         self._history.add(suggestion.config, self._points[id], suggestion.context, internal)
         self._design.take(self._points[id], suggestion.context)
-        return outcome
+        return _copy(outcome)
 
     # answers
 
     @property
     def observations(self) -> list[Observation]:
         """All outcomes, in the order they were told."""
-        return list(self._outcomes.values())
+        return [_copy(outcome) for outcome in self._outcomes.values()]
 
     @property
     def pending(self) -> list[Suggestion]:
         """Suggestions that were handed out and have no outcome yet."""
-        return list(self._pending.values())
+        return [_copy(suggestion) for suggestion in self._pending.values()]
 
     def recommend(self) -> Recommendation:
         """The evaluated config with the best posterior value under the method's report rule.
@@ -367,16 +374,9 @@ class Optimizer:
         return KernelFamily(shape, model, self.space.n_features)
 
 
-def _read_score(score: object) -> tuple[float | None, str | None]:
-    """(score, None) for a usable number, else (None, reason)."""
-    if isinstance(score, np.ndarray) and score.ndim == 0:
-        score = score.item()
-    if isinstance(score, bool) or not isinstance(score, numbers.Real):
-        return None, f"score must be a number, got {score!r:.80}"
-    value = float(score)
-    if not math.isfinite(value) or abs(value) > LARGEST_SCORE:
-        return None, f"score must be finite and below {LARGEST_SCORE:g} in size, got {value}"
-    return value, None
+def _copy(record: Record) -> Record:
+    """The record with a config of its own, so that changing it changes nothing here."""
+    return replace(record, config=dict(record.config))
 
 
 def _one_of(name: str, value: Any, options: tuple[str, ...]) -> Any:

@@ -45,8 +45,7 @@ class Axis:
     @staticmethod
     def on_grid(low: float, high: float, log: bool, step: float) -> Axis:
         """An axis whose grid values all own a cell, those at the ends too."""
-        count = int(Decimal(str(high - low)) // Decimal(str(step))) + 1
-        count += low + count * step <= high * (1 + 1e-12)
+        count = int((_decimal(high) - _decimal(low)) // _decimal(step)) + 1
         edge = low - step / 2
         if log:
             edge = max(edge, low / 2)
@@ -85,9 +84,10 @@ def stepped(index: int, count: int) -> list[int]:
 
 def check_range(kind: str, low: float, high: float, log: bool, step: float | None) -> None:
     """Raise InvalidInput unless low < high, finite, positive for log, with a positive step."""
-    for end in (low, high):
-        if isinstance(end, bool) or not isinstance(end, numbers.Real) or not math.isfinite(end):
-            raise InvalidInput(f"{kind} bounds must be finite numbers.", (low, high), "Pass both.")
+    if not all(_is_finite(end) for end in (low, high)) or not _is_finite(high - low):
+        raise InvalidInput(
+            f"{kind} bounds must be finite numbers, not too far apart.", (low, high), "Narrow them."
+        )
     if not low < high:
         raise InvalidInput(
             f"{kind} needs low < high.", (low, high), "Swap them, or use Choice([value]) for one."
@@ -96,20 +96,37 @@ def check_range(kind: str, low: float, high: float, log: bool, step: float | Non
         raise InvalidInput(
             f"{kind} on a log scale needs low > 0.", low, "Raise low above 0 or drop log=True."
         )
-    if step is not None and not (math.isfinite(step) and 0 < step <= high - low):
+    if step is None:
+        return
+    if not _is_finite(step) or not 0 < _decimal(step) <= _decimal(high) - _decimal(low):
         raise InvalidInput(
             f"{kind} needs 0 < step <= high - low.", step, "Pass a smaller step, or none."
         )
-    if step is not None and (high - low) / step > MAX_GRID:
+    if (high - low) / step > MAX_GRID:
         raise InvalidInput(
             f"{kind} can hold at most 2**53 steps.", (low, high, step), "Pass a larger step."
         )
 
 
+def _is_finite(value: object) -> bool:
+    """Whether the value is a real number, not a bool, that a float can hold."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (OverflowError, ValueError):
+        return False
+
+
+def _decimal(value: float) -> Decimal:
+    """The number as it is written, so that 0.1 is a tenth."""
+    return Decimal(str(float(value)))
+
+
 def check_number(name: str, value: object, low: float, high: float) -> float:
     """The value as a float; InvalidInput unless it is a finite number in [low, high]."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise InvalidInput(f"{name!r} must be a number.", value, f"Pass {low} to {high}.")
+    if not isinstance(value, numbers.Real) or not _is_finite(value):
+        raise InvalidInput(f"{name!r} must be a finite number.", value, f"Pass {low} to {high}.")
     number = float(value)
     if not low <= number <= high:
         raise InvalidInput(
@@ -171,9 +188,11 @@ class Float:
     def from_unit(self, u: float) -> float:
         """Value at a position in [0, 1], on the grid if there is one."""
         if self.step is None:
+            if u <= 0 or u >= 1:
+                return float(self.low if u <= 0 else self.high)
             return float(np.clip(self.axis.unwarp(np.float64(u)), self.low, self.high))
         k = int(self.axis.index(np.float64(u)))
-        return float(Decimal(str(float(self.low))) + k * Decimal(str(float(self.step))))
+        return float(_decimal(self.low) + k * _decimal(self.step))
 
     def snap(self, u: Array) -> Array:
         """Positions (k,) moved to those of real values, (k,)."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -23,11 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.errors import InvalidInput
+from drbqo_ray.foreign_domains import convert_domain
+from drbqo_ray.normal_parameter import Normal
 from drbqo_ray.parameters import Choice, Float, Int, Parameter
 from drbqo_ray.records import Config
 
 Array = npt.NDArray[np.float64]
-KINDS: dict[str, type[Parameter]] = {"float": Float, "int": Int, "choice": Choice}
+KINDS: dict[str, type[Parameter]] = {
+    "float": Float,
+    "int": Int,
+    "choice": Choice,
+    "normal": Normal,
+}
 REST = 0.5
 
 
@@ -36,7 +43,8 @@ class Space:
 
     Args:
         parameters: name -> Float, Int or Choice, or the plain-data form of one,
-            such as {"type": "float", "low": 1e-3, "high": 1e3, "log": True}.
+            such as {"type": "float", "low": 1e-3, "high": 1e3, "log": True}. Domains of Ray Tune,
+            frozen distributions of scipy.stats and lists of options are read as well.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter | Mapping[str, Any]]) -> None:
@@ -227,7 +235,7 @@ class Space:
                     parent,
                     f"Choose from {[n for n, i in self.parameters.items() if i.count]}.",
                 )
-            if isinstance(values, str) or not len(values):
+            if isinstance(values, str) or not isinstance(values, Sequence) or not values:
                 raise InvalidInput(
                     f"`when` of {name!r} needs a list of values.", values, "Wrap it in []."
                 )
@@ -247,9 +255,10 @@ def _name(name: object) -> str:
 
 
 def _parameter(name: str, item: object) -> Parameter:
+    item = convert_domain(name, item)
     if isinstance(item, (Float, Int, Choice)):
         return item
-    if not isinstance(item, Mapping) or item.get("type") not in KINDS:
+    if not isinstance(item, Mapping) or str(item.get("type")) not in KINDS:
         raise InvalidInput(
             f"Parameter {name!r} must be a Float, Int or Choice.",
             item,

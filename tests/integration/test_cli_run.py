@@ -123,7 +123,7 @@ def check_privacy(project: Path) -> None:
 def test_an_objective_that_returns_no_number_ends_with_1_and_a_clear_word(project: Path) -> None:
     done = drbqo(project, *run_options("nothing", 100), "--quiet")
     assert done.returncode == 1
-    assert "must return one number, got" in done.stderr
+    assert "must be one number, got" in done.stderr
     assert "drbqo_ray/cli.py" not in done.stderr
 
 

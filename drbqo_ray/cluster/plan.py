@@ -1,0 +1,84 @@
+"""Everything that is fixed about one run before it starts."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster.slots import check_resources
+from drbqo_ray.cluster.storage import Place
+from drbqo_ray.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How evaluations are run.
+
+    Attributes:
+        n_evaluations: evaluations in all, failed ones included.
+        resources: what one evaluation needs.
+        max_in_flight: evaluations of the run at a time, None for as many as fit.
+        timeout_seconds: longest time one evaluation may run, None without limit.
+        max_retries: how often an evaluation is started again after its worker, its node or its
+            memory was lost.
+        max_consecutive_failures: failures in a row that stop the run, None without limit.
+    """
+
+    n_evaluations: int
+    resources: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1.0})
+    max_in_flight: int | None = None
+    timeout_seconds: float | None = None
+    max_retries: int = 2
+    max_consecutive_failures: int | None = 10
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "resources", check_resources(self.resources))
+        _check_count("n_evaluations", self.n_evaluations, 1)
+        _check_count("max_retries", self.max_retries, 0)
+        if self.max_in_flight is not None:
+            _check_count("max_in_flight", self.max_in_flight, 1)
+        if self.max_consecutive_failures is not None:
+            _check_count("max_consecutive_failures", self.max_consecutive_failures, 1)
+        limit = self.timeout_seconds
+        if limit is not None and not (
+            isinstance(limit, numbers.Real) and math.isfinite(limit) and limit > 0
+        ):
+            raise InvalidInput(
+                "timeout_seconds is a positive number or None.", limit, "Pass e.g. 600."
+            )
+
+    @property
+    def threads(self) -> int:
+        """Threads one evaluation may use."""
+        return max(1, int(self.resources["CPU"]))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: what it is about, where it is kept, how it is run, what it is called."""
+
+    problem: RunProblem
+    place: Place
+    limits: Limits
+    labels: dict[str, Any] = field(default_factory=dict)
+
+    def session(self) -> dict[str, Any]:
+        """Plain data about a session, for the journal."""
+        limits = self.limits
+        return {
+            "n_evaluations": limits.n_evaluations,
+            "resources": dict(limits.resources),
+            "max_in_flight": limits.max_in_flight,
+            "timeout_seconds": limits.timeout_seconds,
+            "max_retries": limits.max_retries,
+        }
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]
+        raise InvalidInput(f"{name} is a whole number >= {least}.", value, "Change it.")

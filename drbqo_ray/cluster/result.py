@@ -1,0 +1,136 @@
+"""What a run gives back."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drbqo_ray.cluster.keeper import Final
+from drbqo_ray.cluster.outcome import Outcome
+from drbqo_ray.cluster.replay import ReplayedRun, recommend
+from drbqo_ray.cluster.storage import Place
+from drbqo_ray.records import Observation, Recommendation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run.
+
+    Attributes:
+        name: name of the run.
+        recommendation: the best config, None when none can be recommended.
+        observations: every outcome, in the order recorded.
+        storage: the run directory with its journal. Of a run without storage it is a temporary
+            directory that goes away with this object.
+        stopped: "finished" when the budget was used up, "interrupted" or "failed".
+        failure: why it failed, None when it did not.
+        labels: what tells this run from its siblings, see `run_many`.
+    """
+
+    name: str
+    recommendation: Recommendation | None
+    observations: list[Observation] = field(repr=False)
+    storage: Path
+    stopped: str
+    failure: str | None = None
+    labels: dict[str, Any] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list, repr=False)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per evaluation: id, fold, status, score, reason, seconds, node, and its config.
+
+        Columns of the config are named `config.` and the parameter; a parameter that was not
+        active is missing there.
+        """
+        import pandas as pd
+
+        details = {outcome.id: outcome for outcome in self.outcomes}
+        rows = []
+        for seen in self.observations:
+            row = {"id": seen.id, "context": seen.context, "status": seen.status,
+                   "score": seen.score, "reason": seen.reason}  # fmt: skip
+            detail = details.get(seen.id)
+            row["seconds"] = detail.seconds if detail else None
+            row["node"] = detail.node if detail else None
+            row["attempts"] = detail.attempts if detail else None
+            rows.append(row | {f"config.{name}": value for name, value in seen.config.items()})
+        columns = ["id", "context", "status", "score", "reason", "seconds", "node", "attempts"]
+        return pd.DataFrame(rows, columns=None if rows else columns)
+
+
+def result_of(
+    place: Place,
+    final: Final,
+    stopped: str,
+    failure: str | None = None,
+    labels: dict[str, Any] | None = None,
+) -> Result:
+    """The result of a run that has just stopped."""
+    result = Result(
+        name=place.name,
+        recommendation=final.recommendation,
+        observations=final.observations,
+        storage=place.directory,
+        stopped=stopped,
+        failure=failure,
+        labels=labels or {},
+        outcomes=final.outcomes,
+    )
+    if place.temporary:
+        weakref.finalize(result, shutil.rmtree, place.directory, ignore_errors=True)
+    return result
+
+
+def result_of_replay(
+    place: Place, run: ReplayedRun, labels: dict[str, Any] | None = None
+) -> Result:
+    """The result of a run that was finished before."""
+    outcomes = list(run.outcomes.values())
+    observations = [o.observation(run.suggestions[o.id]) for o in outcomes]
+    final = Final(recommend(run.optimizer), observations, outcomes)
+    return result_of(place, final, "finished", labels=labels)
+
+
+@dataclass(frozen=True)
+class ManyResults(Sequence[Result]):
+    """The results of several runs, in the order of methods, uncertainty sets and seeds."""
+
+    results: list[Result]
+
+    @staticmethod
+    def kept(results: list[Result], root: Place | None) -> ManyResults:
+        """The results; a temporary `root` of their journals goes away with the returned object."""
+        many = ManyResults(results)
+        if root is not None:
+            weakref.finalize(many, shutil.rmtree, root.directory, ignore_errors=True)
+        return many
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.results[index]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per run: its labels, how it ended, and its recommendation."""
+        import pandas as pd
+
+        rows = []
+        for result in self.results:
+            failed = sum(seen.status == "failed" for seen in result.observations)
+            row = {"name": result.name, **result.labels, "stopped": result.stopped}
+            row |= {"evaluations": len(result.observations), "failed": failed}
+            best = result.recommendation
+            if best is not None:
+                row |= {"robust_value": best.robust_value, "mean_value": best.mean_value}
+                row |= {"std": best.std}
+                row |= {f"config.{name}": value for name, value in best.config.items()}
+            rows.append(row)
+        return pd.DataFrame(rows)

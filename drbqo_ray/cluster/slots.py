@@ -1,0 +1,111 @@
+"""How many evaluations fit on the cluster at a time, followed as nodes join and leave."""
+
+from __future__ import annotations
+
+import logging
+import math
+import numbers
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ray
+
+from drbqo_ray.errors import InvalidInput
+
+REFRESH_SECONDS = 1.0
+_WARN_SECONDS = 60.0
+_logger = logging.getLogger(__name__)
+
+
+def check_resources(resources: Mapping[str, float]) -> dict[str, float]:
+    """What one evaluation needs, CPU 1 unless said; InvalidInput when it makes no sense."""
+    good = isinstance(resources, Mapping) and all(
+        isinstance(name, str)
+        and name
+        and isinstance(amount, numbers.Real)
+        and not isinstance(amount, bool)
+        and math.isfinite(amount)
+        and amount >= 0
+        for name, amount in resources.items()
+    )
+    if not good or "object_store_memory" in resources:
+        raise InvalidInput(
+            "Resources are a dict of name -> amount >= 0 that one evaluation needs.",
+            resources,
+            'Pass e.g. {"CPU": 2, "GPU": 1, "memory": 4e9}.',
+        )
+    return {"CPU": 1.0, **{name: float(amount) for name, amount in resources.items()}}
+
+
+def task_options(resources: Mapping[str, float]) -> dict[str, Any]:
+    """The same as options of a Ray task."""
+    options: dict[str, Any] = {"num_cpus": resources["CPU"]}
+    if resources.get("GPU"):
+        options["num_gpus"] = resources["GPU"]
+    if resources.get("memory"):
+        options["memory"] = int(resources["memory"])
+    special = ("CPU", "GPU", "memory")
+    options["resources"] = {k: v for k, v in resources.items() if k not in special and v > 0}
+    return options
+
+
+def capacity(nodes: Iterable[Mapping[str, Any]], resources: Mapping[str, float]) -> int:
+    """How many evaluations fit side by side on the living nodes.
+
+    An evaluation that needs nothing at all counts as one CPU, so that there is a limit.
+    """
+    needs = {name: amount for name, amount in resources.items() if amount > 0} or {"CPU": 1.0}
+    total = 0
+    for node in nodes:
+        if node["Alive"]:
+            offer = node["Resources"]
+            fits = (offer.get(name, 0.0) / amount + 1e-9 for name, amount in needs.items())
+            total += math.floor(min(fits))
+    return total
+
+
+class Slots:
+    """The number of evaluations to run at a time.
+
+    Args:
+        resources: what one evaluation needs.
+        limit: an upper limit set by the user, None for all that fits.
+        local: whether the cluster is this machine alone and will not grow.
+    """
+
+    def __init__(self, resources: Mapping[str, float], limit: int | None, local: bool) -> None:
+        self._resources = resources
+        self._limit = limit
+        self._next_look = 0.0
+        self._next_warning = 0.0
+        self.count = 1
+        self.refresh()
+        if local and capacity(ray.nodes(), resources) == 0:
+            offered = {
+                k: v for node in ray.nodes() for k, v in node["Resources"].items() if ":" not in k
+            }
+            raise InvalidInput(
+                f"One evaluation must fit on this machine, which offers {offered}.",
+                dict(resources),
+                "Ask for less, or connect to a cluster with ray.init(address=...) first.",
+            )
+
+    def refresh(self) -> None:
+        """Look at the cluster again if the last look is old.
+
+        There is always one slot: a cluster that grows on demand has to see a demand.
+        """
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + REFRESH_SECONDS
+        fitting = capacity(ray.nodes(), self._resources)
+        if fitting == 0 and now >= self._next_warning:
+            if self._next_warning > 0:
+                _logger.warning(
+                    "No node of the cluster offers %s; waiting for one.", dict(self._resources)
+                )
+            self._next_warning = now + _WARN_SECONDS
+        bounded = fitting if self._limit is None else min(fitting, self._limit)
+        self.count = max(1, bounded)

@@ -1,0 +1,119 @@
+"""A cluster of several nodes, simulated on this machine, that come and go during a run."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import warnings
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from drbqo_ray.cluster.connection import protect_token
+from drbqo_ray.cluster.runner import run
+from drbqo_ray.cluster.slots import Slots, capacity, check_resources, task_options
+from drbqo_ray.errors import InvalidInput
+from tests.fold_objectives import SPACE, Slow
+from tests.journal_checks import assert_sound, records_of
+from tests.local_ray import CLUSTER_OPTIONS, workers_find_the_tests
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture
+def cluster():
+    """A head without CPUs, where the driver lives, and three nodes with one CPU each."""
+    workers_find_the_tests()
+    protect_token()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        small = {"object_store_memory": 100_000_000}
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+        try:
+            nodes = [cluster.add_node(num_cpus=1, wait=False, **small) for _ in range(3)]
+            options = {k: v for k, v in CLUSTER_OPTIONS.items() if k != "include_dashboard"}
+            ray.init(address=cluster.address, **options)
+            cluster.wait_for_nodes()
+            yield cluster, nodes, small
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+            gc.collect()
+
+
+def wait_for_outcomes(directory, count):
+    while True:
+        try:
+            if len(records_of(directory, "tell")) >= count:
+                return
+        except Exception:  # the journal may not be there yet
+            pass
+        time.sleep(0.1)
+
+
+def test_a_run_outlives_two_of_three_nodes_and_uses_a_new_one(cluster, tmp_path):
+    cluster, nodes, small = cluster
+    directory = tmp_path / "run"
+    found = []
+    options = {"n_evaluations": 60, "method": "random", "storage": directory, "progress": False}
+    running = threading.Thread(target=lambda: found.append(run(Slow(0.6), SPACE, 3, **options)))
+    running.start()
+    wait_for_outcomes(directory, 6)
+    cluster.remove_node(nodes[0], allow_graceful=False)
+    wait_for_outcomes(directory, 12)
+    cluster.remove_node(nodes[1], allow_graceful=False)
+    wait_for_outcomes(directory, 18)
+    added = cluster.add_node(num_cpus=1, **small)
+    running.join()
+    [result] = found
+    assert result.stopped == "finished"
+    assert sorted(o.id for o in result.observations) == list(range(60))
+    assert {o.status for o in result.observations} == {"ok"}
+    assert_sound(directory)
+    used = {record["node"] for record in records_of(directory, "tell")}
+    assert {node.node_id[:12] for node in nodes} <= used
+    assert added.node_id[:12] in used
+
+
+# Counting slots, without Ray.
+
+
+def node(alive=True, **resources):
+    return {"Alive": alive, "Resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ({}, 7),
+        ({"CPU": 2}, 3),
+        ({"CPU": 0.5}, 14),
+        ({"GPU": 1}, 2),
+        ({"CPU": 0, "GPU": 0.5}, 4),
+        ({"CPU": 0}, 7),
+        ({"CPU": 1, "memory": 6e9}, 1),
+        ({"tpu": 1}, 0),
+    ],
+)
+def test_slots_are_what_fits_on_living_nodes(needs, expected):
+    nodes = [node(CPU=4.0, memory=8e9), node(CPU=3.0, GPU=2.0), node(alive=False, CPU=64.0)]
+    assert capacity(nodes, check_resources(needs)) == expected
+
+
+def test_resources_become_options_of_a_task():
+    needs = check_resources({"GPU": 1, "memory": 1e9, "big-disk": 0.5})
+    assert task_options(needs) == {
+        "num_cpus": 1.0,
+        "num_gpus": 1.0,
+        "memory": 1_000_000_000,
+        "resources": {"big-disk": 0.5},
+    }
+
+
+def test_a_need_that_no_machine_meets_is_refused_on_a_local_ray(monkeypatch):
+    monkeypatch.setattr(ray, "nodes", lambda: [node(CPU=2.0)])
+    assert Slots(check_resources({"GPU": 1}), None, local=False).count == 1
+    with pytest.raises(InvalidInput, match=r"offers \{'CPU': 2.0\}"):
+        Slots(check_resources({"GPU": 1}), None, local=True)

@@ -1,0 +1,59 @@
+"""A process that drives a run and may be killed at any time, for the fault tests.
+
+Usage: run_driver.py STORAGE CALLS [--evaluations N] [--seconds S] [--in-flight K] [--method M]
+
+Connects to the Ray that RAY_ADDRESS names. Resumes the run if there is one. Writes "ask ID" when
+an evaluation starts, "ack ID" when its outcome is safe, and at the end "stopped REASON VALUE".
+On a second Ctrl-C it leaves as a command line should, without waiting for Ray to take its leave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from drbqo_ray.cluster.runner import run
+from tests.fold_objectives import SPACE, Slow
+
+
+class Report:
+    def on_ask(self, suggestion):
+        os.write(1, b"ask %d\n" % suggestion.id)
+
+    def on_observation(self, observation):
+        os.write(1, b"ack %d\n" % observation.id)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("storage")
+    parser.add_argument("calls")
+    parser.add_argument("--evaluations", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=0.05)
+    parser.add_argument("--in-flight", type=int, default=2)
+    parser.add_argument("--method", default="random")
+    args = parser.parse_args()
+    result = run(
+        Slow(args.seconds, args.calls),
+        SPACE,
+        3,
+        n_evaluations=args.evaluations,
+        method=args.method,
+        storage=args.storage,
+        resume=True,
+        max_in_flight=args.in_flight,
+        progress=False,
+        callbacks=[Report()],
+    )
+    best = result.recommendation
+    os.write(1, f"stopped {result.stopped} {best and best.robust_value!r}\n".encode())
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        os.write(2, b"KeyboardInterrupt\n")
+        os._exit(130)
