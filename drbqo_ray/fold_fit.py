@@ -1,0 +1,191 @@
+"""One fold of a cross-validation, trained and scored as scikit-learn's own searches do it."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing, get_tags, indexable
+
+from drbqo_ray.scores import LARGEST_SCORE
+
+Scores = dict[str, float]
+Split = tuple[Any, Any]
+SINGLE = "score"
+"""Name of the metric where there is only one, as in `mean_test_score`."""
+
+
+@dataclass(frozen=True)
+class FoldFit:
+    """What came of training and scoring one config on one fold.
+
+    Attributes:
+        score: the metric that is optimized, None when the fold failed.
+        test_scores: all metrics on the test rows; one that could not be computed is absent.
+        train_scores: the same on the training rows, empty unless asked for.
+        fit_time: seconds spent on training, NaN when unknown.
+        score_time: seconds spent on scoring the test rows, NaN when unknown.
+        error: None, or what went wrong as text.
+        exception: None, or what was raised.
+    """
+
+    score: float | None
+    test_scores: Scores = field(default_factory=dict)
+    train_scores: Scores = field(default_factory=dict)
+    fit_time: float = math.nan
+    score_time: float = math.nan
+    error: str | None = None
+    exception: Exception | None = None
+
+
+class CrossValidation:
+    """Data, splits and scorer of a search; `train` runs one fold of one config.
+
+    A fold fails when training or scoring raises, or when the optimized metric is not finite.
+
+    Args:
+        estimator: what to train; it is cloned for every fold.
+        X, y: the data, indexable by rows; y may be None.
+        splits: (training rows, test rows) of each fold.
+        scorer: called as scorer(estimator, X, y), returns a number or a dict of numbers.
+        metric: the metric to optimize, None for the only or first one.
+        fit_params, score_params: passed to `fit` and to the scorer; values with one entry per
+            row of X are cut to the rows in use.
+        train_scores: whether to score the training rows too.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        splits: Sequence[Split],
+        scorer: Any,
+        metric: str | None = None,
+        fit_params: Mapping[str, Any] | None = None,
+        score_params: Mapping[str, Any] | None = None,
+        train_scores: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.X, self.y = X, y
+        self.splits = list(splits)
+        self.scorer = scorer
+        self.metric = metric
+        self.fit_params = dict(fit_params or {})
+        self.score_params = dict(score_params or {})
+        self.train_scores = train_scores
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.splits)
+
+    def train(self, config: Mapping[str, Any], fold: int) -> FoldFit:
+        """Train a config on a fold and score it; an exception is part of the answer."""
+        train, test = self.splits[fold]
+        start = perf_counter()
+        fit_time = score_time = 0.0
+        try:
+            # options may be estimators themselves, which each fold needs for its own
+            model = clone(self.estimator).set_params(**clone(dict(config), safe=False))
+            start = perf_counter()
+            X, y = self._rows(model, train, train)
+            model.fit(*_given(X, y), **self._cut(self.fit_params, train))
+            fit_time = perf_counter() - start
+            test_scores = self._scores(model, test, train)
+            score_time = perf_counter() - start - fit_time
+            train_scores = self._scores(model, train, train) if self.train_scores else {}
+        except Exception as error:
+            spent = fit_time or perf_counter() - start
+            text = "".join(traceback.format_exception(error)).rstrip()
+            return FoldFit(None, {}, {}, spent, score_time, text, error)
+        return self._judged(test_scores, train_scores, fit_time, score_time, fold)
+
+    def _judged(
+        self,
+        test_scores: dict[str, Any],
+        train_scores: dict[str, Any],
+        fit_time: float,
+        score_time: float,
+        fold: int,
+    ) -> FoldFit:
+        """The fit, with what is no number or not usable taken out and said."""
+        metric = self.target(test_scores)
+        found = {name: value for name, value in test_scores.items() if not isinstance(value, str)}
+        errors = [value for value in test_scores.values() if isinstance(value, str)]
+        score = found.get(metric)
+        exception = None
+        if score is None or not abs(score) <= LARGEST_SCORE:
+            if score is not None:
+                errors.append(f"{metric!r} on fold {fold} is {score}, which is not finite.")
+            exception = ValueError(errors[-1])
+            score = None
+            found.pop(metric, None)
+        return FoldFit(
+            score=score,
+            test_scores=found,
+            train_scores={k: v for k, v in train_scores.items() if not isinstance(v, str)},
+            fit_time=fit_time,
+            score_time=score_time,
+            error="\n".join(errors) or None,
+            exception=exception,
+        )
+
+    def target(self, scores: Mapping[str, Any]) -> str:
+        """Name of the optimized metric among those a scorer returned."""
+        if self.metric is not None and (self.metric in scores or SINGLE not in scores):
+            return self.metric
+        return next(iter(scores), SINGLE)
+
+    def _rows(self, model: Any, rows: Any, columns: Any) -> tuple[Any, Any]:
+        """X and y of some rows; of a kernel matrix the columns of the training rows."""
+        if get_tags(model).input_tags.pairwise:
+            X = self.X[np.ix_(rows, columns)]
+        else:
+            X = _safe_indexing(self.X, rows)
+        return X, None if self.y is None else _safe_indexing(self.y, rows)
+
+    def _scores(self, model: Any, rows: Any, columns: Any) -> dict[str, Any]:
+        """Metric -> number, or a text for a metric that could not be computed."""
+        X, y = self._rows(model, rows, columns)
+        answer = self.scorer(model, *_given(X, y), **self._cut(self.score_params, rows))
+        named = answer if isinstance(answer, dict) else {SINGLE: answer}
+        return {str(name): _number(str(name), value) for name, value in named.items()}
+
+    def _cut(self, params: dict[str, Any], rows: Any) -> dict[str, Any]:
+        size = count_rows(self.X)
+        return {
+            name: _safe_indexing(indexable(value)[0], rows) if count_rows(value) == size else value
+            for name, value in params.items()
+        }
+
+
+def count_rows(value: Any) -> int | None:
+    """Number of entries along the first axis; None for what is no array or list."""
+    if isinstance(value, (str, bytes, Mapping)):
+        return None
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else None
+    return len(value) if hasattr(value, "__len__") else None
+
+
+def _given(X: Any, y: Any) -> tuple[Any, ...]:
+    return (X,) if y is None else (X, y)
+
+
+def _number(name: str, value: Any) -> float | str:
+    if isinstance(value, str):  # the traceback of one metric of several, see check_scoring
+        return value
+    if hasattr(value, "item") and getattr(value, "size", 1) == 1:
+        value = value.item()
+    if not isinstance(value, numbers.Real):
+        raise ValueError(f"scoring must return a number, got {value!r:.200} for {name!r}.")
+    return float(value)

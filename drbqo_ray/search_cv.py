@@ -1,0 +1,381 @@
+"""RobustSearchCV: tune a scikit-learn estimator for its worst folds, one fold fit at a time."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch, check_random_state, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from drbqo_ray.best_estimator import BestEstimatorMixin
+from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.fold_fit import SINGLE, CrossValidation
+from drbqo_ray.fold_search import SearchPlan, TrainedFold, search_in_process
+from drbqo_ray.foreign_domains import convert_space
+from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.parameters import Float, Int
+from drbqo_ray.ray_search import fingerprint_of, search_on_ray
+from drbqo_ray.search_cv_results import FoldTable
+from drbqo_ray.space import Space
+
+
+class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Search hyperparameters by cross-validation for the config that does well on bad folds too.
+
+    Where GridSearchCV trains every config on every fold, this trains one fold of one config at a
+    time and chooses both by a model of what was seen. The config it settles on is the one with
+    the highest robust score: the lowest weighted mean of its fold scores over all weights in an
+    uncertainty set. A radius of 0 gives the plain mean, a large one the worst fold.
+
+    Args:
+        estimator: the estimator to tune, with a `score` method or with `scoring`.
+        space: a Space, or a dict of name -> parameter of ours, list of options, frozen
+            distribution of scipy.stats or domain of Ray Tune. Names of nested parameters are
+            written as in `set_params`, such as `svc__C`.
+        cv: number of folds, splitter or list of splits, as in GridSearchCV.
+        n_evaluations: fold fits in all. A finite space is never trained twice, so fewer are made
+            where it has fewer pairs of config and fold.
+        uncertainty: a set, a chi-square radius >= 0, or "auto".
+        method: name of a recipe, see `drbqo_ray.methods`.
+        scoring: a metric's name, a callable, or a list or dict of several metrics, of which the
+            one named by `refit`, else the first, is optimized.
+        refit: whether to train the best config on all data; the name of the metric to optimize
+            where there are several; or a callable that picks a row of `cv_results_`.
+        error_score: "raise", or the number that a failed fold counts as. With NaN a config with a
+            failed fold cannot win.
+        n_jobs: folds trained at a time. None and 1 train in this process; more, or -1 for as many
+            as fit, train on Ray.
+        storage: directory or object store of a run that can be resumed: calling `fit` again with
+            the same data goes on where it stopped. Always trains on Ray.
+        random_state: seed of the search. None draws one, with `storage` it is 0.
+        return_train_score: whether to score the training rows too.
+        verbose: whether to show progress.
+
+    Attributes:
+        best_index_: row of the best config in `cv_results_`.
+        best_params_: the best config.
+        best_score_: its robust score; not there when `refit` is a callable.
+        best_estimator_: the estimator with that config, trained on all data.
+        cv_results_: a row per config, as in GridSearchCV. Scores of folds that were not trained,
+            and the mean over folds unless all were, are NaN. Added are `robust_test_score`, which
+            `rank_test_score` follows, `n_folds_evaluated`, and for each fold `split0_evaluated`
+            and `posterior_split0`, the score the model expects.
+        worst_case_weights_: weights (n_splits_,) of the folds under which the best config has its
+            robust score.
+        robustness_path_: the best config and its robust score at chi-square radii from 0 to
+            (n_splits_ - 1)/2, as a list of dicts.
+        n_evaluations_: fold fits made.
+        n_splits_, scorer_, multimetric_, refit_time_, classes_, n_features_in_,
+            feature_names_in_: as in GridSearchCV.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Space | Mapping[str, Any],
+        *,
+        cv: Any = 5,
+        n_evaluations: int = 60,
+        uncertainty: UncertaintySet | float | str = 1.0,
+        method: str = "drbqo",
+        scoring: Any = None,
+        refit: bool | str | Callable[[dict[str, Any]], int] = True,
+        error_score: str | float = "raise",
+        n_jobs: int | None = None,
+        storage: str | Path | None = None,
+        random_state: Any = None,
+        return_train_score: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.space = space
+        self.cv = cv
+        self.n_evaluations = n_evaluations
+        self.uncertainty = uncertainty
+        self.method = method
+        self.scoring = scoring
+        self.refit = refit
+        self.error_score = error_score
+        self.n_jobs = n_jobs
+        self.storage = storage
+        self.random_state = random_state
+        self.return_train_score = return_train_score
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> RobustSearchCV:
+        """Search, then train the best config on all data.
+
+        Args:
+            X: training data (N, d), or a kernel matrix (N, N) for such estimators.
+            y: targets (N,) or (N, k), None for unsupervised learning.
+            **params: `groups` for the splitter, all else for `fit` of the estimator, and
+                `sample_weight` for the scorer too; or as routed by metadata routing.
+        """
+        slots = self._slots()
+        scorer = self._scorer()
+        X, y = indexable(X, y)
+        routed = self._routed(scorer, params)
+        splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        splits = list(splitter.split(X, y, **routed.splitter.split))
+        plan = self._plan(len(splits))
+        folds = CrossValidation(
+            clone(self.estimator), X, y, splits, scorer, self._metric(),
+            routed.estimator.fit, routed.scorer.score, self.return_train_score,
+        )  # fmt: skip
+        trained = self._search(plan, folds, slots)
+        self._warn_of_failures(trained)
+        table, metrics = self._table(plan, folds, trained)
+        results = table.cv_results(metrics, self.return_train_score)
+        chosen = self._chosen(table, results)
+        if self.refit:
+            self._train_best(table.configs[chosen], X, y, routed.estimator.fit)
+        self._keep(table, results, chosen)
+        self.multimetric_ = metrics != [SINGLE]
+        self.scorer_ = self._scorers_by_name(scorer)
+        self.n_evaluations_ = len(trained)
+        return self
+
+    def score(self, X: Any, y: Any = None, **params: Any) -> float:
+        """The optimized metric of the best estimator on X (k, d), y (k,)."""
+        check_is_fitted(self)
+        if not self.refit:
+            raise AttributeError(
+                f"{type(self).__name__} was made with refit=False: score needs an estimator"
+                " trained on all data. Pass refit=True."
+            )
+        routed: dict[str, Any] = {}
+        if _routing():
+            routed = process_routing(self, "score", **params).scorer["score"]
+        elif params:
+            raise InvalidInput(
+                "score takes parameters beside X and y only with metadata routing.",
+                sorted(params),
+                "Call sklearn.set_config(enable_metadata_routing=True) first.",
+            )
+        scorer = self.scorer_
+        if isinstance(scorer, dict):
+            scorer = scorer[self.refit if isinstance(self.refit, str) else next(iter(scorer))]
+        value = scorer(self.best_estimator_, X, *(() if y is None else (y,)), **routed)
+        return value[self.refit] if isinstance(value, dict) else value
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where parameters of `fit` and `score` go under scikit-learn's metadata routing."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_score = MethodMapping().add(caller="score", callee="score")
+        to_score.add(caller="fit", callee="score")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=type(self).__name__)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        router.add(scorer=self._scorer(), method_mapping=to_score)
+        router.add(splitter=self.cv, method_mapping=to_split)
+        return router
+
+    # what the user asked for
+
+    def _slots(self) -> int | None:
+        """Folds trained at a time, None for as many as fit on Ray."""
+        jobs = 1 if self.n_jobs is None else self.n_jobs
+        if isinstance(jobs, bool) or not isinstance(jobs, numbers.Integral) or jobs == 0:
+            raise InvalidInput("n_jobs is a whole number other than 0.", jobs, "Pass 1, or -1.")
+        return None if jobs == -1 else int(effective_n_jobs(jobs))
+
+    def _metrics(self) -> list[str] | None:
+        """Names of the metrics where `scoring` lists several."""
+        if isinstance(self.scoring, set):
+            return sorted(self.scoring)
+        return list(self.scoring) if isinstance(self.scoring, (list, tuple, dict)) else None
+
+    def _scorer(self) -> Any:
+        if self._metrics() is None:
+            return check_scoring(self.estimator, scoring=self.scoring)
+        several = self.scoring if isinstance(self.scoring, dict) else self._metrics()
+        strict = self.error_score == "raise"
+        return check_scoring(self.estimator, scoring=several, raise_exc=strict)
+
+    def _scorers_by_name(self, scorer: Any) -> Any:
+        names = self._metrics()
+        if names is None:
+            return scorer
+        given = self.scoring if isinstance(self.scoring, dict) else {name: name for name in names}
+        return {name: check_scoring(self.estimator, scoring=given[name]) for name in names}
+
+    def _metric(self) -> str | None:
+        """Name of the metric to optimize, None for the only or first one."""
+        names = self._metrics()
+        if names is not None:
+            self._check_refit(names)
+        if isinstance(self.refit, str):
+            return self.refit
+        return names[0] if names else None
+
+    def _check_refit(self, metrics: list[str]) -> None:
+        if self.refit is not False and not callable(self.refit) and self.refit not in metrics:
+            raise InvalidInput(
+                f"With several metrics, refit names one of {metrics}, is a callable or False.",
+                self.refit,
+                f"Pass e.g. refit={metrics[0]!r}.",
+            )
+
+    def _plan(self, n_folds: int) -> SearchPlan:
+        """The checked search; every setting of the optimizer is checked by making one."""
+        space = _own_space(self.space)
+        known = self.estimator.get_params()
+        unknown = [name for name in space if name.partition("__")[0] not in known]
+        if unknown:
+            raise InvalidInput(
+                f"The space may only name parameters of {self.estimator!r}.",
+                unknown,
+                f"Choose from {sorted(known)}.",
+            )
+        number = self.n_evaluations
+        if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
+            raise InvalidInput("n_evaluations is a whole number >= 1.", number, "Pass e.g. 60.")
+        good = self.error_score == "raise" or isinstance(self.error_score, numbers.Real)
+        if not good or isinstance(self.error_score, bool):
+            raise InvalidInput('error_score is "raise" or a number.', self.error_score, "Fix it.")
+        settings = {"method": self.method, "uncertainty": self.uncertainty, "seed": self._seed()}
+        settings["uncertainty"] = Optimizer(space, n_folds, **settings).uncertainty
+        return SearchPlan(space, settings, int(number), self.error_score, bool(self.verbose))
+
+    def _seed(self) -> int:
+        if self.random_state is None and self.storage is not None:
+            return 0
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _routed(self, scorer: Any, params: dict[str, Any]) -> Bunch:
+        """Parameters of `fit` by who gets them."""
+        if _routing():
+            return process_routing(self, "fit", **params)
+        fit_params = {name: value for name, value in params.items() if name != "groups"}
+        score_params = {}
+        if params.get("sample_weight") is not None and _takes_weights(scorer):
+            score_params["sample_weight"] = params["sample_weight"]
+        return Bunch(
+            estimator=Bunch(fit=fit_params),
+            splitter=Bunch(split={"groups": params.get("groups")}),
+            scorer=Bunch(score=score_params),
+        )
+
+    # what fit does
+
+    def _search(
+        self, plan: SearchPlan, folds: CrossValidation, slots: int | None
+    ) -> list[TrainedFold]:
+        if slots == 1 and self.storage is None:
+            return search_in_process(plan, folds)
+        fingerprint = None
+        if self.storage is not None:
+            fingerprint = fingerprint_of(
+                folds.estimator, folds.X, folds.y, folds.splits, self.scoring, folds.metric,
+                folds.fit_params, folds.score_params, self.error_score,
+            )  # fmt: skip
+        return search_on_ray(plan, folds, slots, self.storage, fingerprint)
+
+    def _warn_of_failures(self, trained: list[TrainedFold]) -> None:
+        failed = [item for item in trained if item.fit.error is not None]
+        if not failed:
+            return
+        first = failed[0]
+        said = f"The first was fold {first.fold} of {first.config}:\n{first.fit.error}"
+        if all(item.fit.score is None for item in trained):
+            raise ValueError(f"All {len(trained)} fold fits failed. {said}")
+        warnings.warn(
+            f"{len(failed)} of {len(trained)} fold fits failed and count as {self.error_score}."
+            f" {said}",
+            FitFailedWarning,
+            stacklevel=3,
+        )
+
+    def _table(
+        self, plan: SearchPlan, folds: CrossValidation, trained: list[TrainedFold]
+    ) -> tuple[FoldTable, list[str]]:
+        """The table of all fold fits, and the names of the metrics in it."""
+        metrics = self._metrics()
+        if metrics is None:
+            metrics = list(dict.fromkeys(k for item in trained for k in item.fit.test_scores))
+        if metrics != [SINGLE]:
+            self._check_refit(metrics)
+        error_score = math.nan if plan.error_score == "raise" else float(plan.error_score)
+        optimizer = Optimizer(plan.space, folds.n_folds, **plan.settings)
+        table = FoldTable(
+            plan.space, folds.n_folds, trained, folds.target(dict.fromkeys(metrics)), error_score,
+            optimizer.method, optimizer.uncertainty,
+        )  # fmt: skip
+        return table, metrics
+
+    def _chosen(self, table: FoldTable, results: dict[str, Any]) -> int:
+        """Row of the config to use."""
+        if not callable(self.refit):
+            return table.best()
+        index = self.refit(results)
+        if isinstance(index, bool) or not isinstance(index, numbers.Integral):
+            raise TypeError(f"refit must return a row number of cv_results_. Got {index!r}.")
+        if not 0 <= index < len(table.configs):
+            raise IndexError(
+                f"refit must return a row number below {len(table.configs)}. Got {index}."
+            )
+        return int(index)
+
+    def _keep(self, table: FoldTable, results: dict[str, Any], chosen: int) -> None:
+        self.cv_results_ = results
+        self.n_splits_ = table.n
+        self.best_index_ = chosen
+        self.best_params_ = table.configs[chosen]
+        if not callable(self.refit):
+            self.best_score_ = float(table.values[chosen])
+        self.worst_case_weights_ = table.robust(table.uncertainty)[1][chosen]
+        self.robustness_path_ = table.robustness_path()
+
+    def _train_best(self, config: dict[str, Any], X: Any, y: Any, params: dict[str, Any]) -> None:
+        best = clone(self.estimator).set_params(**clone(config, safe=False))
+        start = perf_counter()
+        best.fit(X, *(() if y is None else (y,)), **params)
+        self.refit_time_ = perf_counter() - start
+        self.best_estimator_ = best
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
+
+
+def _routing() -> bool:
+    return bool(get_config()["enable_metadata_routing"])
+
+
+def _own_space(space: Any) -> Space:
+    """The space in parameters of ours; none of them the user's own, which `fit` must not change.
+
+    Arrays of options are read as lists, as GridSearchCV does.
+    """
+    if isinstance(space, Space):
+        space = space.parameters
+    if isinstance(space, Mapping):
+        space = convert_space({name: _listed(value) for name, value in space.items()})
+        space = {k: replace(v) if isinstance(v, (Float, Int)) else v for k, v in space.items()}
+    return Space(space)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
+
+
+def _takes_weights(scorer: Any) -> bool:
+    """Whether a scorer takes sample weights; scorers before scikit-learn 1.7 do not say."""
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    return hasattr(scorer, "__code__") and "sample_weight" in signature(scorer).parameters

@@ -1,0 +1,256 @@
+"""What a search over configs and folds found: the table of scores, filled in, ranked and told.
+
+| symbol    | meaning                                                          | shape  |
+|-----------|------------------------------------------------------------------|--------|
+| m, n      | distinct configs that were trained, folds                        |        |
+| observed  | scores of the optimized metric, NaN where a fold was not trained | (m, n) |
+| posterior | what the model expects of every fold of every config             | (m, n) |
+| filled    | observed where the fold was trained, else posterior              | (m, n) |
+
+A config is judged by its filled row. A fold that was trained counts with its own score, since a
+second fit would give that score again; the model speaks only for folds that were not trained. A
+config with all folds trained is therefore judged exactly as a full cross-validation judges it. A
+failed fold counts as `error_score`; if that is NaN the config cannot win.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts
+from drbqo_ray.core.kernels import SHAPES, KernelFamily
+from drbqo_ray.core.surrogate import Surrogate
+from drbqo_ray.core.uncertainty import ChiSquareBall
+from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.design import GRID_LIMIT
+from drbqo_ray.errors import NothingObserved
+from drbqo_ray.fold_fit import FoldFit
+from drbqo_ray.fold_search import TrainedFold
+from drbqo_ray.history import History
+from drbqo_ray.methods import Method
+from drbqo_ray.records import Config
+from drbqo_ray.space import Space
+
+Array = npt.NDArray[np.float64]
+PATH_POINTS = 33
+"""Radii in the robustness path."""
+
+
+class FoldTable:
+    """Every fold fit of a search, by config and fold.
+
+    Rows stand in the order of scikit-learn's ParameterGrid where the space is small and finite,
+    else in the order in which the configs were first trained.
+
+    Args:
+        space: the search space.
+        n_folds: number of folds n.
+        trained: the fold fits, at least one of them without a failure.
+        metric: name of the optimized metric.
+        error_score: what a failed fold counts as, may be NaN.
+        method: says whether configs are ranked by robust or by mean score.
+        uncertainty: the set of the robust score.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        n_folds: int,
+        trained: Sequence[TrainedFold],
+        metric: str,
+        error_score: float,
+        method: Method,
+        uncertainty: UncertaintySet,
+    ) -> None:
+        self.n = n_folds
+        self.metric = metric
+        self.error_score = error_score
+        self.method = method
+        self.uncertainty = uncertainty
+        history = History(space)
+        cells: dict[tuple[bytes, int], FoldFit] = {}
+        for item in trained:
+            u = space.to_unit(item.config)
+            cells.setdefault((u.tobytes(), item.fold), item.fit)
+            score = error_score if item.fit.score is None else item.fit.score
+            history.add(item.config, u, item.fold, score if math.isfinite(score) else None)
+        order = _order(space, history.U)
+        keys = [history.U[k].tobytes() for k in order]
+        self.configs: list[Config] = [history.configs[k] for k in order]
+        self.cells = {
+            (row, fold): cells[key, fold]
+            for row, key in enumerate(keys)
+            for fold in range(n_folds)
+            if (key, fold) in cells
+        }
+        self.posterior = _posterior(history, space, n_folds, method)[order]
+
+    def column(self, read: Any) -> Array:
+        """`read(fit)` of every fold fit, NaN where a fold was not trained, (m, n)."""
+        table = np.full((len(self.configs), self.n), np.nan)
+        for place, fit in self.cells.items():
+            table[place] = read(fit)
+        return table
+
+    @cached_property
+    def evaluated(self) -> npt.NDArray[np.bool_]:
+        """Which folds were trained, failed ones included, (m, n)."""
+        return ~np.isnan(self.column(lambda fit: 0.0))
+
+    def scores(self, metric: str) -> Array:
+        """Test scores of a metric, NaN where a fold was not trained, (m, n)."""
+        return self.column(lambda fit: fit.test_scores.get(metric, self.error_score))
+
+    @cached_property
+    def filled(self) -> Array:
+        """Scores of the optimized metric, by the model where a fold was not trained, (m, n)."""
+        return np.where(self.evaluated, self.scores(self.metric), self.posterior)
+
+    def robust(self, uncertainty: UncertaintySet) -> tuple[Array, Array]:
+        """Worst-case value (m,) and weights (m, n) of every filled row, NaN if it cannot win.
+
+        Where the weights are equal the value is computed as numpy's average, so that it is the
+        `mean_test_score` of scikit-learn to the last bit and ties are the same.
+        """
+        usable = np.isfinite(self.filled).all(axis=1)
+        values, weights = np.full(len(self.filled), np.nan), np.full(self.filled.shape, np.nan)
+        if usable.any():
+            values[usable], weights[usable] = uncertainty.worst_case(self.filled[usable])
+        flat = usable & (weights == weights[:, :1]).all(axis=1)
+        return np.where(flat, np.average(self.filled, axis=1), values), weights
+
+    @cached_property
+    def values(self) -> Array:
+        """What configs are ranked by, (m,): the robust score, or the mean for some methods."""
+        if self.method.report == "mean":
+            return np.average(self.filled, axis=1)
+        return self.robust(self.uncertainty)[0]
+
+    def best(self) -> int:
+        """Row of the best config, the first one of equals."""
+        if not np.isfinite(self.values).any():
+            raise NothingObserved(
+                "A search needs a config without a failed fold to choose from. Got"
+                f" {len(self.configs)} configs, all of them with a failed fold. Pass a finite"
+                " error_score, mend the failures, or search longer."
+            )
+        return int(np.nanargmax(self.values))
+
+    # what the estimator shows
+
+    def cv_results(self, metrics: Sequence[str], train_scores: bool) -> dict[str, Any]:
+        """The table as scikit-learn's searches show it, with columns of our own added."""
+        results = _times("fit_time", self.column(lambda fit: fit.fit_time))
+        results |= _times("score_time", self.column(lambda fit: fit.score_time))
+        results |= param_columns(self.configs)
+        results["params"] = self.configs
+        for name in metrics:
+            results |= self._metric_columns(name)
+            if train_scores:
+                results |= _split_columns(f"train_{name}", self._train_scores(name))
+        results[f"robust_test_{self.metric}"] = self.robust(self.uncertainty)[0]
+        results["n_folds_evaluated"] = self.evaluated.sum(axis=1)
+        for fold in range(self.n):
+            results[f"split{fold}_evaluated"] = self.evaluated[:, fold]
+            results[f"posterior_split{fold}"] = self.posterior[:, fold]
+        return results
+
+    def _metric_columns(self, name: str) -> dict[str, Any]:
+        columns = _split_columns(f"test_{name}", self.scores(name))
+        ranked = self.values if name == self.metric else columns[f"mean_test_{name}"]
+        columns[f"rank_test_{name}"] = ranks(ranked)
+        return columns
+
+    def _train_scores(self, name: str) -> Array:
+        return self.column(lambda fit: fit.train_scores.get(name, self.error_score))
+
+    def robustness_path(self) -> list[dict[str, Any]]:
+        """The best config and its value for chi-square radii from 0 to (n - 1)/2.
+
+        At radius 0 configs are judged by their mean over folds, at (n - 1)/2 by their worst fold.
+        """
+        path: list[dict[str, Any]] = []
+        if not np.isfinite(self.values).any():
+            return path
+        for radius in np.unique(np.linspace(0.0, (self.n - 1) / 2, PATH_POINTS)):
+            values, _ = self.robust(ChiSquareBall(float(radius)))
+            best = int(np.nanargmax(values))
+            path.append(
+                {
+                    "radius": float(radius),
+                    "best_index": best,
+                    "params": self.configs[best],
+                    "robust_score": float(values[best]),
+                    "mean_score": float(np.average(self.filled[best])),
+                    "worst_score": float(self.filled[best].min()),
+                }
+            )
+        return path
+
+
+def ranks(values: Array) -> npt.NDArray[np.int32]:
+    """Ranks from 1 for the highest, equals sharing the best one, NaN ranked last."""
+    worst = -np.inf if np.isnan(values).all() else np.nanmin(values) - 1
+    return rankdata(-np.where(np.isnan(values), worst, values), method="min").astype(np.int32)
+
+
+def param_columns(configs: Sequence[Config]) -> dict[str, Any]:
+    """Masked arrays `param_<name>`, masked where a config has no such parameter."""
+    columns: dict[str, Any] = {}
+    for name in sorted({name for config in configs for name in config}):
+        present = [config[name] for config in configs if name in config]
+        column = np.ma.MaskedArray(np.empty(len(configs), dtype=_dtype(present)), mask=True)
+        for row, config in enumerate(configs):
+            if name in config:
+                column[row] = config[name]
+        columns[f"param_{name}"] = column
+    return columns
+
+
+def _dtype(values: list[Any]) -> Any:
+    """The common type of numbers, object for all else."""
+    try:
+        array = np.array(values)
+    except ValueError:  # lists of different lengths
+        return object
+    return array.dtype if array.dtype.kind in "biuf" and array.ndim == 1 else object
+
+
+def _times(name: str, seconds: Array) -> dict[str, Any]:
+    """Mean and spread over the folds that were trained and timed."""
+    known = np.ma.masked_invalid(seconds)
+    means = known.mean(axis=1).filled(np.nan)
+    return {f"mean_{name}": means, f"std_{name}": known.std(axis=1).filled(np.nan)}
+
+
+def _split_columns(name: str, scores: Array) -> dict[str, Any]:
+    """One column per fold; mean and spread, NaN unless every fold has a score."""
+    columns: dict[str, Any] = {f"split{i}_{name}": scores[:, i] for i in range(scores.shape[1])}
+    means = np.average(scores, axis=1)
+    columns[f"mean_{name}"] = means
+    columns[f"std_{name}"] = np.sqrt(np.average((scores - means[:, None]) ** 2, axis=1))
+    return columns
+
+
+def _order(space: Space, U: Array) -> npt.NDArray[np.int64]:
+    """Row numbers of the configs at points U (m, p) in the order the table shows them."""
+    if space.grid(GRID_LIMIT) is None:
+        return np.arange(len(U))
+    place = {name: i for i, name in enumerate(space)}
+    return np.lexsort([U[:, place[name]] for name in sorted(space, reverse=True)])
+
+
+def _posterior(history: History, space: Space, n: int, method: Method) -> Array:
+    """Posterior means (m, n) of all configs, by the model that the optimizer uses."""
+    contexts = FreeFormContexts(n) if method.free_form else EmbeddedContexts.folds(n)
+    model = Surrogate(KernelFamily(SHAPES["se"], contexts, space.n_features))
+    gp = model.update(history.Z, history.c, history.scores())
+    assert model.last_fit is not None
+    return model.last_fit.center + model.last_fit.scale * gp.means(history.config_Z)

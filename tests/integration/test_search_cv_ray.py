@@ -1,0 +1,120 @@
+"""RobustSearchCV with its folds trained on a real Ray."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import ray
+import sklearn
+from sklearn.datasets import load_iris
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from drbqo_ray.errors import ProblemChanged
+from drbqo_ray.ray_search import FOLD_FITS
+from drbqo_ray.search_cv import RobustSearchCV
+from tests.local_ray import two_cpus  # noqa: F401
+from tests.picky_estimator import Picky, Refusal
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.usefixtures("two_cpus"),
+]
+X, Y = load_iris(return_X_y=True)
+GRID = {"C": [0.1, 10.0], "gamma": [0.01, 1.0]}
+
+
+def search(estimator=None, space=None, **options):
+    settings = {"cv": 3, "n_evaluations": 99, "n_jobs": 2, "random_state": 0} | options
+    return RobustSearchCV(estimator or SVC(), space or GRID, **settings)
+
+
+def test_on_ray_the_answer_is_that_of_grid_search_with_every_metric_and_time():
+    scoring = ["accuracy", "f1_macro"]
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    ours = search(scoring=scoring, refit="f1_macro", uncertainty=0, return_train_score=True)
+    ours.fit(frame, Y)
+    grid = GridSearchCV(
+        SVC(), GRID, cv=3, scoring=scoring, refit="f1_macro", return_train_score=True
+    ).fit(frame, Y)
+    assert ours.n_evaluations_ == 12
+    assert ours.best_params_ == grid.best_params_
+    assert ours.cv_results_["params"] == grid.cv_results_["params"]
+    for key, column in grid.cv_results_.items():
+        if "time" not in key and key != "params":
+            np.testing.assert_array_equal(ours.cv_results_[key], column, err_msg=key)
+    assert (ours.cv_results_["mean_fit_time"] > 0).all()
+    assert (ours.cv_results_["mean_score_time"] > 0).all()
+
+
+def test_the_error_of_a_fold_on_a_worker_is_raised_here_as_it_was(tmp_path):
+    (tmp_path / "file").touch()
+    picky = search(Picky(obstacle=str(tmp_path / "file")), {"level": [0.5, 0.7]})
+    with pytest.raises(Refusal, match="in the way") as caught:
+        picky.fit(X, Y)
+    assert any("Raised on a worker" in note for note in caught.value.__notes__)
+    assert ray.is_initialized()
+
+
+def test_a_failed_fold_on_a_worker_counts_as_error_score(tmp_path):
+    (tmp_path / "file").touch()
+    space = {"level": [0.5, 0.7]}
+    picky = search(Picky(obstacle=str(tmp_path / "file")), space, error_score=0.25)
+    with pytest.warns(FitFailedWarning, match=r"3 of 6 .* count as 0.25(.|\n)*in the way"):
+        picky.fit(X, Y)
+    np.testing.assert_array_equal(picky.cv_results_["mean_test_score"], [0.5, 0.25])
+    picky.set_params(error_score=np.nan)
+    with pytest.warns(FitFailedWarning, match="count as nan"):
+        picky.fit(X, Y)
+    assert picky.best_params_ == {"level": 0.5}
+    np.testing.assert_array_equal(picky.cv_results_["mean_test_score"], [0.5, np.nan])
+
+
+def test_a_stored_search_goes_on_where_it_stopped_and_refuses_other_data(tmp_path):
+    kept = {"storage": tmp_path / "run", "return_train_score": True}
+    part = search(n_evaluations=5, **kept).fit(X, Y)
+    assert part.n_evaluations_ == 5
+    whole = search(**kept).fit(X, Y)
+    assert whole.n_evaluations_ == 12
+    lines = [json.loads(line) for line in (tmp_path / "run" / FOLD_FITS).open() if line.strip()]
+    assert sorted(line["id"] for line in lines) == list(range(12))
+    grid = GridSearchCV(SVC(), GRID, cv=3, return_train_score=True).fit(X, Y)
+    for key in ("mean_test_score", "mean_train_score"):
+        np.testing.assert_array_equal(whole.cv_results_[key], grid.cv_results_[key])
+    assert np.isfinite(whole.cv_results_["mean_fit_time"]).all()
+    with pytest.raises(ProblemChanged, match="fingerprint"):
+        search(**kept).fit(X + 1e-9, Y)
+    with pytest.raises(ProblemChanged, match="fingerprint"):
+        search(SVC(shrinking=False), **kept).fit(X, Y)
+
+
+def test_a_stored_search_survives_an_obstacle_that_has_been_removed(tmp_path):
+    obstacle = tmp_path / "file"
+    obstacle.touch()
+    picky = search(
+        Picky(obstacle=str(obstacle)), {"level": [0.5, 0.7]}, storage=tmp_path / "run", n_jobs=1
+    )
+    with pytest.raises(Refusal):
+        picky.fit(X, Y)
+    obstacle.unlink()
+    picky.fit(X, Y)
+    assert picky.best_params_ == {"level": 0.7}
+    np.testing.assert_allclose(picky.cv_results_["mean_test_score"], [0.5, 0.7])
+
+
+def test_sample_weights_and_settings_of_scikit_learn_reach_the_workers():
+    weights = np.where(np.arange(150) % 3, 1.0, 9.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LogisticRegression(max_iter=1000)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        ours = search(model, {"C": [0.001, 10.0]}, n_jobs=-1)
+        ours.fit(X, Y, sample_weight=weights)
+        grid = GridSearchCV(model, {"C": [0.001, 10.0]}, cv=3).fit(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"], rtol=1e-12
+    )

@@ -1,0 +1,32 @@
+"""An estimator that fails on command; Ray's workers import it from here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+
+class Refusal(Exception):
+    """Raised by a fit, on purpose."""
+
+
+class Picky(ClassifierMixin, BaseEstimator):
+    """Scores `level`; refuses to be trained while a file of this name is there."""
+
+    def __init__(self, level=0.5, obstacle=None):
+        self.level = level
+        self.obstacle = obstacle
+
+    def fit(self, X, y):
+        if self.obstacle is not None and self.level == 0.7 and Path(self.obstacle).exists():
+            raise Refusal(f"{self.obstacle} is in the way")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+    def score(self, X, y):
+        return self.level
