@@ -1,6 +1,6 @@
 """Suggestion latency beside BoTorch, one thread, interleaved, CPU time.
 
-    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.bench_suggestion [--sizes 50 100 200] [--rounds 5]
+    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.bench_suggestion --sizes 50 100 200 --rounds 5
 
 The job: tell a score, fit by the schedule, ask. BoTorch's version of it: fit a SingleTaskGP on
 [x, one-hot fold], draw one pathwise sample, maximize its average over the folds. It is timed
@@ -15,6 +15,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -111,7 +112,8 @@ def cholesky_seconds(size: int) -> float:
 
 def measure(size: int, rounds: int, steps: int) -> dict[str, float]:
     """Medians over rounds; our steps are averaged over `steps` tells, refits included."""
-    times: dict[str, list[float]] = {k: [] for k in ("ours", "first", "plain", "warm", "cold", "chol")}
+    names = ("ours", "first", "plain", "warm", "cold", "chol")
+    times: dict[str, list[float]] = {name: [] for name in names}
     for seed in range(rounds):
         ours, peer = Ours(size, seed), BoTorch(size, seed)
         times["first"].append(cpu_seconds(ours.optimizer.ask))
@@ -119,8 +121,8 @@ def measure(size: int, rounds: int, steps: int) -> dict[str, float]:
         times["ours"].append(statistics.mean(single))
         times["plain"].append(min(single))
         times["chol"].append(statistics.median(cholesky_seconds(size) for _ in range(5)))
-        times["cold"].append(cpu_seconds(lambda: peer.step(warm=False)))
-        times["warm"].append(cpu_seconds(lambda: peer.step(warm=True)))
+        times["cold"].append(cpu_seconds(partial(peer.step, warm=False)))
+        times["warm"].append(cpu_seconds(partial(peer.step, warm=True)))
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -133,8 +135,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     Ours(8, 0).optimizer.ask()  # imports, not timed
     BoTorch(8, 0).step(warm=False)
-    print("CPU ms: ours = tell, fit by schedule, ask, averaged over the steps; first = cold fit and")
-    print("ask; plain = fastest step (no refit); warm, cold = BoTorch; chol = one N x N Cholesky")
+    print("CPU ms: ours = tell, fit by schedule, ask, averaged over the steps; first = cold fit")
+    print(
+        "and ask; plain = fastest step (no refit); warm, cold = BoTorch; chol = one N x N Cholesky"
+    )
     print("    N |  ours first plain |   warm    cold |   chol | ours/warm first/warm plain/chol")
     for size in arguments.sizes:
         t = measure(size, arguments.rounds, arguments.steps)

@@ -21,21 +21,18 @@ BASE = ("words", "space")
 MODEL = (*BASE, "core", "recipes", "optimizer")
 BESIDE = ("journal", "objective", "screen", "domains")
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "words": (("errors", "records"), ()),
-    "space": (("parameters", "normal_parameter", "space"), ("words",)),
+    "words": (("errors", "records", "scores"), ()),
+    "space": (("parameters", "normal_parameter", "foreign_domains", "space"), ("words",)),
     "core": (("core", "core.*"), BASE),
     "recipes": (("methods", "history", "design"), (*BASE, "core")),
     "optimizer": (("optimizer",), (*BASE, "core", "recipes")),
     "journal": (("journal*", "high_water", "mirror", "run_directory", "problem"), ("words",)),
     "objective": (("objective",), ("words",)),
     "screen": (("terminal", "tally", "progress"), ("words",)),
-    "domains": (("space_file", "foreign_domains"), BASE),
+    "domains": (("space_file",), BASE),
     "cluster": (("cluster", "cluster.*"), (*MODEL, *BESIDE)),
     "tune": (("tune_*",), (*MODEL, *BESIDE)),
-    "search_cv": (
-        ("search_cv*", "ray_search", "best_estimator", "fold_*"),
-        (*MODEL, *BESIDE, "cluster"),
-    ),
+    "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "cluster")),
     "top": (
         ("experiments", "experiments.*", "report", "report.*", "cli", "demo", "saved_run",
          "cluster_access"),

@@ -25,6 +25,7 @@ W = np.random.RandomState(84).randn(10, 2)
 
 
 def main() -> None:
+    """Compute, draw and print."""
     along = np.linspace(-1.2, 2.0, 641)
     scores = -np.logaddexp(0, np.outer(along, W @ np.array([0.989, 0.428])))  # (641, 10)
     mean = scores.mean(axis=1)
@@ -42,7 +43,9 @@ def main() -> None:
     left.set(xlabel="hyperparameter", ylabel="score", ylim=(-2.2, 0))
     left.legend(frameon=False, fontsize=9, loc="lower left")
     folds = np.arange(1, 11)
-    right.bar(folds - 0.2, scores[picks["mean"]], 0.4, color=BLUE, hatch="//", label="mean's choice")
+    right.bar(
+        folds - 0.2, scores[picks["mean"]], 0.4, color=BLUE, hatch="//", label="mean's choice"
+    )
     right.bar(folds + 0.2, scores[picks["robust"]], 0.4, color=ORANGE, label="robust choice")
     right.set(xlabel="fold", ylabel="score", title="the two choices, fold by fold", xticks=folds)
     right.legend(frameon=False, fontsize=9, loc="lower left")

@@ -265,9 +265,10 @@ class Keeper:
         self._applied += len(inbox)
         if final:
             self._conclude()
-        elif missing:
+            return True
+        if missing:
             self._prepare(missing)
-        elif not inbox:
+        if time.monotonic() >= self._best_due:
             self._look_for_best()
         return True
 

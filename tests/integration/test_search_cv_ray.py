@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from drbqo_ray.errors import ProblemChanged
-from drbqo_ray.ray_search import FOLD_FITS
 from drbqo_ray.search_cv import RobustSearchCV
+from drbqo_ray.search_cv.ray_search import FOLD_FITS
 from tests.local_ray import two_cpus  # noqa: F401
 from tests.picky_estimator import Picky, Refusal
 

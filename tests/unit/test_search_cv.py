@@ -26,9 +26,9 @@ from sklearn.svm import SVC
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.fold_fit import FoldFit
-from drbqo_ray.ray_search import append_fit, fingerprint_of, pickled, read_fits
 from drbqo_ray.search_cv import RobustSearchCV
+from drbqo_ray.search_cv.fold_fit import FoldFit
+from drbqo_ray.search_cv.ray_search import append_fit, fingerprint_of, pickled, read_fits
 
 X, Y = load_iris(return_X_y=True)
 GRID = {"C": [10, 0.1], "kernel": ["rbf", "poly"], "gamma": [0.01, 1.0]}

@@ -17,8 +17,9 @@ FORBIDDEN_CALLS = {
     "os.system", "os.popen",
 }  # fmt: skip
 FORBIDDEN_NAMES = {"UnsafeLoader", "FullLoader", "CUnsafeLoader", "CFullLoader"}
-# Ray Tune hands over state that only it can read.
-ALLOWED = {"tune_searcher.py"}
+# An exception of the user's estimator travels between processes of one Ray cluster, as all of
+# Ray's own data does; nothing on disk is ever unpickled.
+ALLOWED = {"search_cv/ray_search.py"}
 
 
 def violations(source: str) -> Iterator[str]:
@@ -59,7 +60,7 @@ def _call_violations(node: ast.Call) -> Iterator[str]:
     "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
 )
 def test_no_file_unpickles_or_runs_text(path: Path) -> None:
-    if path.name not in ALLOWED:
+    if str(path.relative_to(PACKAGE)) not in ALLOWED:
         assert list(violations(path.read_text())) == []
 
 

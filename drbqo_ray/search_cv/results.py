@@ -31,11 +31,11 @@ from drbqo_ray.core.uncertainty import ChiSquareBall
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.design import GRID_LIMIT
 from drbqo_ray.errors import NothingObserved
-from drbqo_ray.fold_fit import FoldFit
-from drbqo_ray.fold_search import TrainedFold
 from drbqo_ray.history import History
 from drbqo_ray.methods import Method
 from drbqo_ray.records import Config
+from drbqo_ray.search_cv.fold_fit import FoldFit
+from drbqo_ray.search_cv.fold_search import TrainedFold
 from drbqo_ray.space import Space
 
 Array = npt.NDArray[np.float64]

@@ -23,16 +23,16 @@ from sklearn.utils import Bunch, check_random_state, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from drbqo_ray.best_estimator import BestEstimatorMixin
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.fold_fit import SINGLE, CrossValidation
-from drbqo_ray.fold_search import SearchPlan, TrainedFold, search_in_process
 from drbqo_ray.foreign_domains import convert_space
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.parameters import Float, Int
-from drbqo_ray.ray_search import fingerprint_of, search_on_ray
-from drbqo_ray.search_cv_results import FoldTable
+from drbqo_ray.search_cv.best_estimator import BestEstimatorMixin
+from drbqo_ray.search_cv.fold_fit import SINGLE, CrossValidation
+from drbqo_ray.search_cv.fold_search import SearchPlan, TrainedFold, search_in_process
+from drbqo_ray.search_cv.ray_search import fingerprint_of, search_on_ray
+from drbqo_ray.search_cv.results import FoldTable
 from drbqo_ray.space import Space
 
 

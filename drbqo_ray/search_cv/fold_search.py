@@ -7,10 +7,10 @@ from typing import Any
 
 from drbqo_ray.design import GRID_LIMIT
 from drbqo_ray.errors import NothingObserved
-from drbqo_ray.fold_fit import CrossValidation, FoldFit
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.progress import make_progress
 from drbqo_ray.records import Config
+from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
 from drbqo_ray.space import Space
 
 TITLE = "RobustSearchCV"

@@ -21,10 +21,10 @@ import joblib  # type: ignore[import-untyped]
 import sklearn
 
 from drbqo_ray.errors import RunFailed
-from drbqo_ray.fold_fit import CrossValidation, FoldFit
-from drbqo_ray.fold_ledger import open_ledger
-from drbqo_ray.fold_search import SearchPlan, TrainedFold
 from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
+from drbqo_ray.search_cv.fold_ledger import open_ledger
+from drbqo_ray.search_cv.fold_search import SearchPlan, TrainedFold
 
 FOLD_FITS = "fold_fits.jsonl"
 PATIENCE = 10.0
