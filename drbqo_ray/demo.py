@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.table import Table
 
-from drbqo_ray.cluster.result import Result
 from drbqo_ray.cluster.runner import run
+from drbqo_ray.methods import Report
 from drbqo_ray.objective import load_objective
 from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.records import Observation, Recommendation
+from drbqo_ray.records import Observation
 from drbqo_ray.space import Space
 
 OBJECTIVE = "workers.svm:sonar"
@@ -46,7 +46,7 @@ def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
     if result.recommendation is None:
         console.print("No config can be recommended; see the failures above.")
         return 1
-    console.print(choices_table(worker, result, seed))
+    console.print(choices_table(worker, result.observations, seed))
     console.print(
         "robust: posterior score under the worst re-weighting of the folds; "
         "mean: under equal weights; worst fold: lowest posterior fold score."
@@ -54,31 +54,18 @@ def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
     return 0
 
 
-def mean_choice(worker: Any, observations: Sequence[Observation], seed: int) -> Recommendation:
-    """What the same evaluations recommend when folds are simply averaged."""
-    averaging = Optimizer(Space(worker.space), worker.n_folds, method="emp-drbqo", seed=seed)
+def choices_table(worker: Any, observations: Sequence[Observation], seed: int) -> Table:
+    """The robust and the mean choice side by side, by one model of all evaluations."""
+    model = Optimizer(Space(worker.space), worker.n_folds, uncertainty=RADIUS, seed=seed)
     for seen in observations:
-        averaging.observe(seen.config, seen.context, seen.score)
-    return averaging.recommend()
-
-
-def choices_table(worker: Any, result: Result, seed: int) -> Table:
-    """The robust and the mean choice side by side."""
-    robust = result.recommendation
-    assert robust is not None
+        model.observe(seen.config, seen.context, seen.score)
     table = Table(title="Robust against mean choice, from the same evaluations")
     for column in ("choice", "C", "gamma", "robust", "mean", "worst fold", "test accuracy"):
         table.add_column(column, justify="left" if column == "choice" else "right")
-    choices = {"robust": robust, "mean": mean_choice(worker, result.observations, seed)}
-    for name, choice in choices.items():
+    for name in get_args(Report):
+        choice = model.recommend(report=name)
         test = worker.evaluate_final(choice.config, seed)["test_accuracy"]
-        table.add_row(
-            name,
-            f"{choice.config['C']:.4g}",
-            f"{choice.config['gamma']:.4g}",
-            f"{choice.robust_value:.3f}",
-            f"{choice.mean_value:.3f}",
-            f"{min(choice.context_means):.3f}",
-            f"{test:.3f}",
-        )
+        values = (choice.robust_value, choice.mean_value, min(choice.context_means), test)
+        config = (f"{choice.config[key]:.4g}" for key in ("C", "gamma"))
+        table.add_row(name, *config, *(f"{value:.3f}" for value in values))
     return table

@@ -10,7 +10,7 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from drbqo_ray.errors import (
     UnknownSuggestion,
 )
 from drbqo_ray.history import History
-from drbqo_ray.methods import find_method
+from drbqo_ray.methods import Report, find_method
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
@@ -101,8 +101,6 @@ class Optimizer:
         self._n_asked = 0
         self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
         self._ahead: tuple[GaussianProcess, tuple[int, ...], GaussianProcess] | None = None
-
-    # asking
 
     @overload
     def ask(self) -> Suggestion: ...
@@ -217,7 +215,8 @@ class Optimizer:
         grow with the square of the data.
         """
         numbers = self._history.best_rows(gp.y, SHORTLIST)
-        values = self._report_values(gp.means(self._history.config_Z[numbers]))
+        means = gp.means(self._history.config_Z[numbers])
+        values = self._report_values(means, self.method.report)
         order = np.argsort(-values, kind="stable")
         return np.asarray(self._history.U[numbers[order[:INCUMBENTS]]])
 
@@ -278,8 +277,6 @@ class Optimizer:
         self._design.take(self._points[id], suggestion.context)
         return _copy(outcome)
 
-    # answers
-
     @property
     def observations(self) -> list[Observation]:
         """All outcomes, in the order they were told."""
@@ -290,11 +287,17 @@ class Optimizer:
         """Suggestions that were handed out and have no outcome yet."""
         return [_copy(suggestion) for suggestion in self._pending.values()]
 
-    def recommend(self) -> Recommendation:
-        """The evaluated config with the best posterior value under the method's report rule.
+    def recommend(self, report: Report | None = None) -> Recommendation:
+        """The evaluated config with the best posterior value.
 
         A config with a failed fold is never recommended.
+
+        Args:
+            report: rank configs by their "robust" or by their "mean" value; by default as the
+                method does.
         """
+        if report is not None:
+            _one_of("report", report, get_args(Report))
         usable = self._history.usable
         if not len(usable) or not self._history.n_ok:
             raise NothingObserved(
@@ -304,12 +307,12 @@ class Optimizer:
             )
         _, gp = self._current()
         means = gp.means(self._history.config_Z[usable])
-        best = int(np.argmax(self._report_values(means)))
+        best = int(np.argmax(self._report_values(means, report or self.method.report)))
         return self._describe(int(usable[best]), means[best])
 
-    def _report_values(self, means: Array) -> Array:
-        """Values (m,) that the method's report rule ranks configs by, from means (m, n)."""
-        if self.method.report == "mean":
+    def _report_values(self, means: Array, report: Report) -> Array:
+        """Values (m,) that a report rule ranks configs by, from means (m, n)."""
+        if report == "mean":
             return means @ self.reference
         return self.uncertainty.solve(means, self.reference)[0]
 
