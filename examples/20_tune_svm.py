@@ -1,6 +1,6 @@
 """`.venv/bin/python examples/20_tune_svm.py [TRIALS]` tunes the paper's SVM with Ray Tune.
 
-Besides what Tune itself prints, and with other numbers where trials end in another order:
+Among Tune's own lines it prints:
 
     config         C=1e+03, gamma=0.0147
     robust value   0.791, mean 0.847
@@ -10,6 +10,7 @@ Besides what Tune itself prints, and with other numbers where trials end in anot
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 
@@ -26,7 +27,8 @@ def train(config: dict) -> None:
 
 
 def main(trials: int = 30) -> None:
-    ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    os.environ.setdefault("RAY_ADDRESS", "local")  # a Ray of its own, unless you name one
+    ray.init(log_to_driver=False, logging_level="ERROR")
     search = DRBQOSearch(n_folds=sonar.n_folds)  # the only line that differs
     with tempfile.TemporaryDirectory() as storage:
         results = tune.Tuner(
@@ -51,7 +53,6 @@ def main(trials: int = 30) -> None:
         values = {key: config[key] for key in ("C", "gamma")}
         folds = [sonar(values, fold=fold, seed=0) for fold in range(sonar.n_folds)]
         print(f"{name:14} worst fold {min(folds):.3f}, mean {sum(folds) / len(folds):.3f}")
-    ray.shutdown()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """`.venv/bin/python examples/21_tune_cnn_fractional.py [TRIALS]` trains CNNs that share CPUs.
 
 Every trial takes half a CPU, so twice as many run side by side; with {"cpu": 1, "gpu": 0.25}
-four would share a GPU. Besides what Tune itself prints, and with other numbers where trials end
-in another order:
+four would share a GPU. Among Tune's own lines it prints:
 
     trials         12, 0 with errors
     config         learning_rate=0.00536, dropout1=0.295, dropout2=0.0842
@@ -11,6 +10,7 @@ in another order:
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 
@@ -29,7 +29,8 @@ def train(config: dict) -> None:
 
 
 def main(trials: int = 12) -> None:
-    ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    os.environ.setdefault("RAY_ADDRESS", "local")  # a Ray of its own, unless you name one
+    ray.init(log_to_driver=False, logging_level="ERROR")
     search = DRBQOSearch(n_folds=WORKER.n_folds, n_initial=6)
     with tempfile.TemporaryDirectory() as storage:
         results = tune.Tuner(

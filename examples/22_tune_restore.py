@@ -1,6 +1,6 @@
 """`.venv/bin/python examples/22_tune_restore.py [TRIALS]` kills a Tune run and restores it.
 
-Besides what Tune itself prints, and with other numbers each time:
+Among Tune's own lines it prints:
 
     killed         with 9 trials begun
     restored       14 trials, 14 known to the model
@@ -51,7 +51,7 @@ def kill_and_restore(trials: int, storage: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("RAY_ADDRESS", "local")  # a Ray of its own
+    os.environ.setdefault("RAY_ADDRESS", "local")  # a Ray of its own, unless you name one
     if len(sys.argv) > 2:
         start(int(sys.argv[1]), sys.argv[2])
     else:

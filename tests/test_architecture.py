@@ -31,7 +31,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "screen": (("terminal", "tally", "progress"), ("words",)),
     "domains": (("space_file",), BASE),
     "cluster": (("cluster", "cluster.*"), (*MODEL, *BESIDE)),
-    "tune": (("tune_*",), (*MODEL, *BESIDE)),
+    "tune": (("tune_searcher", "tune_searcher.*"), (*MODEL, *BESIDE)),
     "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "cluster")),
     "top": (
         ("experiments", "experiments.*", "report", "report.*", "cli", "demo", "saved_run",
@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (*MODEL, *BESIDE, "cluster", "tune", "search_cv"),
     ),
 }  # fmt: skip
-RAY_AT_MODULE_LEVEL = ("cluster.*", "tune_searcher", "tune_callback")
+RAY_AT_MODULE_LEVEL = ("cluster.*", "tune_searcher.*")
 RAY_INSIDE_FUNCTIONS = ("cluster", "tune", "search_cv", "top")
 # what pure mathematics has no business with
 WORLDLY = {"ray", "os", "io", "pathlib", "time", "datetime", "random", "json", "subprocess"}

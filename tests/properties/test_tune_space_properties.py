@@ -10,7 +10,7 @@ from hypothesis import strategies as hs
 from ray import tune
 from ray.tune.search.sample import Domain
 
-from drbqo_ray.tune_space import TuneSpace
+from drbqo_ray.tune_searcher.space import TuneSpace
 
 QUICK = settings(deadline=None, max_examples=60, derandomize=True)
 

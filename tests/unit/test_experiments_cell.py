@@ -9,15 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.errors import JournalCorrupt, JournalError, ProblemChanged, RunFailed
-from drbqo_ray.experiments.cell import Cell, ReportingOptimizer, cells_of, run_cell
+from drbqo_ray.experiments.cell import Cell, cells_of, run_cell
 from drbqo_ray.experiments.grid import run_grid
 from drbqo_ray.experiments.journals import is_finished, read_cell
 from drbqo_ray.experiments.presets import Preset, find_preset
 from drbqo_ray.experiments.problems import open_problem
 from drbqo_ray.experiments.results import RESULTS, write_results
+from drbqo_ray.experiments.series import report_label
 from drbqo_ray.experiments.synthetic import SURFACES
 from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.records import Suggestion
 
 
 def tiny(**changes) -> Preset:
@@ -59,31 +63,34 @@ def test_a_finished_cell_is_not_touched_again(tmp_path):
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
-def test_reports_of_a_trace_are_what_the_methods_themselves_would_recommend(tmp_path):
-    """The robust report of a DRBQO trace is DRBQO's own recommendation, at every step."""
-    cell = first_cell(tiny(), "drbqo")
+@pytest.mark.parametrize(
+    ("trace", "method", "radius"),
+    [("drbqo", "drbqo", 0.3), ("drbqo", "emp-drbqo", 0.3), ("bqo-ts", "maximin-bqo-ts", 1.0)],
+)
+def test_a_report_is_what_the_method_itself_recommends_from_the_same_scores(
+    tmp_path, trace, method, radius
+):
+    cell = first_cell(tiny(horizon=8), trace)
     run_cell(cell, tmp_path)
     finished = read_cell(cell, tmp_path)
     problem = open_problem(cell.preset.problem, cell.seed)
-    records = list(read_journal(cell.directory(tmp_path)))[1:]
-    for method, label in (("drbqo", "robust-0.3"), ("emp-drbqo", "mean")):
-        twin = ReportingOptimizer(
-            problem.space, problem.contexts, method=method, uncertainty=0.3, n_initial=4, seed=0
-        )
-        for record in records:
-            if record.kind == "initial":
-                data = record.data
-                twin.observe(data["config"], data["context"], data["score"])
-        for t in range(4):
-            number = finished.reports[label][t]
-            assert twin.recommend().config == finished.configs[number]
-            suggestion = twin.ask()
-            step = [record for record in records if record.kind == "step"][t].data
-            if method == "drbqo":
-                assert suggestion.config == step["config"]
-            else:
-                break  # its own maximizer starts elsewhere, so only the first report compares
-            twin.tell(suggestion.id, step["score"])
+    twin = Optimizer(
+        problem.space, problem.contexts, method=method, uncertainty=radius, n_initial=4, seed=0
+    )
+    recommended = []
+    for record in list(read_journal(cell.directory(tmp_path)))[1:]:
+        data = record.data
+        if record.kind == "initial":
+            twin.observe(data["config"], data["context"], data["score"])
+        elif record.kind == "step":
+            twin.last_fit = Fit.from_dict(data["fit"])
+            twin.register(Suggestion(data["id"], data["config"], data["context"], data["seed"]))
+            twin.tell(data["id"], data["score"])
+        if record.kind in ("start", "step"):
+            recommended.append(twin.recommend().config)
+    numbers = finished.reports[report_label(method, radius)]
+    assert recommended == [finished.configs[number] for number in numbers]
+    assert len(set(numbers)) > 1
 
 
 def test_judged_scores_are_those_of_the_true_function(tmp_path):

@@ -11,7 +11,7 @@ from ray import tune
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.tune_space import TuneSpace
+from drbqo_ray.tune_searcher.space import TuneSpace
 
 
 class Thing:

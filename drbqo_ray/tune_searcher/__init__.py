@@ -1,0 +1,6 @@
+"""`DRBQOSearch`: the search of this package as a search algorithm of Ray Tune."""
+
+from drbqo_ray.tune_searcher.callback import RobustValueCallback
+from drbqo_ray.tune_searcher.searcher import DRBQOSearch
+
+__all__ = ["DRBQOSearch", "RobustValueCallback"]
