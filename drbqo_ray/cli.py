@@ -1,4 +1,4 @@
-"""The command line: drbqo run | resume | status | methods | demo.
+"""The command line: drbqo run | resume | status | methods | demo | experiment.
 
 Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. Everything that can be checked
 is checked before the first fold is trained. Heavy modules are imported by the command that needs
@@ -188,6 +188,23 @@ def demo(evaluations: int, seed: int) -> None:
         from drbqo_ray.demo import main as show
 
         sys.exit(show(evaluations, seed))
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--preset", type=click.Choice(["paper", "small"]), default="paper", show_default=True)
+@click.option("--storage", metavar="DIR", help="Where journals are kept; go on with what is there.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Repetitions, instead of the preset's.")
+@click.option("--out", metavar="DIR", help="Where CSV files, tables and figures go.")
+@click.option("--redraw", is_flag=True, help="Only draw anew from the CSV files; run nothing.")
+def experiment(
+    name: str, preset: str, storage: str | None, seeds: int | None, out: str | None, redraw: bool
+) -> None:
+    """Run experiment NAME of the paper: logistic, synthetic, svm, mnist, theory or one of theirs."""
+    with reported(BAD_USAGE):
+        from drbqo_ray.experiments.command import main as reproduce
+
+        click.echo(f"results in {reproduce(name, preset, storage, seeds, out, redraw)}")
 
 
 def check_new_run(storage: str, name: str | None) -> None:

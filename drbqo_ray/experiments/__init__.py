@@ -1,0 +1,7 @@
+"""The experiments of the paper: problems, presets, a grid of runs on Ray, tables and figures.
+
+    presets -> cells (problem x trace x radius x seed) -> grid on Ray -> journals -> CSV -> figures
+
+Methods that differ only in what they report share one trace: the journal of a trace holds the
+point that each report rule picks at each step.
+"""
