@@ -200,7 +200,7 @@ def demo(evaluations: int, seed: int) -> None:
 def experiment(
     name: str, preset: str, storage: str | None, seeds: int | None, out: str | None, redraw: bool
 ) -> None:
-    """Run experiment NAME of the paper: logistic, synthetic, svm, mnist, theory or one of theirs."""
+    """Run experiment NAME of the paper: logistic, synthetic, svm, mnist or theory."""
     with reported(BAD_USAGE):
         from drbqo_ray.experiments.command import main as reproduce
 
