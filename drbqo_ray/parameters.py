@@ -98,7 +98,8 @@ def check_range(kind: str, low: float, high: float, log: bool, step: float | Non
         )
     if step is None:
         return
-    if not _is_finite(step) or not 0 < _decimal(step) <= _decimal(high) - _decimal(low):
+    width = max(_decimal(high - low), _decimal(high) - _decimal(low))
+    if not _is_finite(step) or not 0 < _decimal(step) <= width:
         raise InvalidInput(
             f"{kind} needs 0 < step <= high - low.", step, "Pass a smaller step, or none."
         )

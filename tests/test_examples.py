@@ -9,9 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 
 from drbqo_ray.cli import cli
+from drbqo_ray.space import Space
 from tests.local_ray import ROOT, two_cpus  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -20,6 +23,8 @@ EVALUATIONS = 6
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 PYTHON_BLOCKS = [code for language, code in BLOCKS if language == "python"]
+SCRIPTS = [code for code in PYTHON_BLOCKS if "drbqo_ray" in code]
+OBJECTIVES = [code for code in PYTHON_BLOCKS if "drbqo_ray" not in code]
 SIZE_IN_README = re.compile(r"range\(\d+\)|n_evaluations=\d+")
 by_name = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 
@@ -77,7 +82,7 @@ def test_an_example_prints_what_it_promises(path, tmp_path, two_cpus):  # noqa: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("code", PYTHON_BLOCKS, ids=range(len(PYTHON_BLOCKS)))
+@pytest.mark.parametrize("code", SCRIPTS, ids=range(len(SCRIPTS)))
 def test_python_code_of_the_readme_runs_and_recommends(code, tmp_path, two_cpus):  # noqa: F811
     small, changed = SIZE_IN_README.subn(
         lambda found: re.sub(r"\d+", str(EVALUATIONS), found[0]), code
@@ -89,8 +94,17 @@ def test_python_code_of_the_readme_runs_and_recommends(code, tmp_path, two_cpus)
 
 
 def test_the_readme_shows_python_for_the_optimizer_and_for_a_run():
-    assert ["Optimizer(" in code for code in PYTHON_BLOCKS] == [True, False]
-    assert ["dr.run(" in code for code in PYTHON_BLOCKS] == [False, True]
+    assert ["Optimizer(" in code for code in SCRIPTS] == [True, False]
+    assert ["dr.run(" in code for code in SCRIPTS] == [False, True]
+
+
+def test_the_objective_of_the_readme_scores_a_config_of_its_space():
+    (code,) = OBJECTIVES
+    (space,) = (block for language, block in BLOCKS if language == "yaml")
+    found: dict = {}
+    exec(code, found)
+    config = Space(yaml.safe_load(space)).from_unit(np.array([0.5, 0.5, 0.5]))
+    assert 0.5 < found["objective"](config, 0, 0) <= 1
 
 
 def test_drbqo_commands_of_the_readme_exist_with_their_options():

@@ -75,18 +75,18 @@ def here(tmp_path, monkeypatch):
     """A current directory with a user's module that is not on the path."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    (tmp_path / "own_folds.py").write_text(textwrap.dedent(MODULE))
+    (tmp_path / "folds_of_mine.py").write_text(textwrap.dedent(MODULE))
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
-        if name.split(".")[0] in ("own_folds", "broken", "needy", "workers"):
+        if name.split(".")[0] in ("folds_of_mine", "broken", "needy", "workers"):
             del sys.modules[name]
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("attribute", ["good", "make", "Folds", "folds", "Nested.inner"])
 def test_objectives_factories_and_classes_are_found_in_the_current_directory(attribute):
-    objective = load_objective(f"own_folds:{attribute}")
+    objective = load_objective(f"folds_of_mine:{attribute}")
     assert isinstance(objective, FoldObjective)
     assert objective({"x": 2.0}, 1, 0) in (1.0, 2.0)
 
@@ -95,20 +95,20 @@ def test_objectives_factories_and_classes_are_found_in_the_current_directory(att
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("own_folds", "named by module and attribute"),
-        ("own_folds:", "named by module and attribute"),
+        ("folds_of_mine", "named by module and attribute"),
+        ("folds_of_mine:", "named by module and attribute"),
         (":good", "named by module and attribute"),
         (7, "named by module and attribute"),
         ("no_such_module:good", "no module 'no_such_module' here"),
-        ("own_folds.deeper:good", "no module 'own_folds.deeper' here|cannot be imported"),
-        ("own_folds:god", "has no attribute 'god'.*It defines .*good"),
-        ("own_folds:limit", "must be callable"),
-        ("own_folds:too_few", r"must take \(config, fold, seed\).*too_few\(config, fold\)"),
-        ("own_folds:needs_more", r"must take \(config, fold, seed\)"),
-        ("own_folds:makes_nothing", "must be callable.*Got 7"),
-        ("own_folds:fails", "cannot be made: RuntimeError: no data here"),
-        ("own_folds:NeedsData", "instances need arguments"),
-        ("own_folds:NotCallable", "must be callable"),
+        ("folds_of_mine.deeper:good", "no module 'folds_of_mine.deeper' here|cannot be imported"),
+        ("folds_of_mine:god", "has no attribute 'god'.*It defines .*good"),
+        ("folds_of_mine:limit", "must be callable"),
+        ("folds_of_mine:too_few", r"must take \(config, fold, seed\).*too_few\(config, fold\)"),
+        ("folds_of_mine:needs_more", r"must take \(config, fold, seed\)"),
+        ("folds_of_mine:makes_nothing", "must be callable.*Got 7"),
+        ("folds_of_mine:fails", "cannot be made: RuntimeError: no data here"),
+        ("folds_of_mine:NeedsData", "instances need arguments"),
+        ("folds_of_mine:NotCallable", "must be callable"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(spec, message):
