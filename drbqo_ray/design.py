@@ -56,9 +56,22 @@ class Design:
         rest = [i for i in range(self._n) if i not in taken]
         return rest or list(range(self._n))
 
-    def is_open(self, u: Array) -> bool:
-        """Whether u has a context in which it was not handed out yet."""
-        return len(self._taken.get(u.tobytes(), ())) < self._n
+    def is_open(self, u: Array, reserved: int = 0) -> bool:
+        """Whether u has more than `reserved` contexts in which it was not handed out yet."""
+        return len(self._taken.get(u.tobytes(), ())) + reserved < self._n
+
+    def spread(self, choices: Array, values: Array) -> Array:
+        """For each row of values (T, k) the best of the choices (k, p) that has a context to spare
+        once the rows before it took theirs; the best of all if there is none."""
+        reserved = np.zeros(len(choices), dtype=int)
+        picks = []
+        for row in values:
+            order = iter(np.argsort(-row, kind="stable"))
+            spare = (k for k in order if self.is_open(choices[k], int(reserved[k])))
+            best = next(spare, int(np.argmax(row)))
+            reserved[best] += 1
+            picks.append(best)
+        return choices[picks]
 
     @property
     def choices(self) -> Array | None:

@@ -88,9 +88,10 @@ class History:
         kept = [k for k in range(len(self.U)) if k not in self._failed]
         return np.array(kept, dtype=np.int64)
 
-    def best_rows(self, y: Array, count: int) -> Indices:
-        """Numbers of the distinct configs of the `count` best scores y (N,), each judged
-        against the mean of its own context."""
+    def best_rows(self, count: int) -> Indices:
+        """Numbers of the distinct configs of the `count` best scores, each judged against the
+        mean of its own context."""
+        y = self.scores()
         totals = np.bincount(self.c, weights=y)
         means = totals / np.maximum(np.bincount(self.c), 1)
         order = np.argsort(means[self.c] - y, kind="stable")[:count]

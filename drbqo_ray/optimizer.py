@@ -1,6 +1,6 @@
 """Ask for an evaluation, tell its score, get a recommendation: the paper's Algorithm 1.
 
-`Optimizer._propose` is lines 2 and 3 of the algorithm, `Optimizer._choose_context` line 4,
+`Optimizer._propose` is lines 2 and 3 of the algorithm, `Optimizer._choose_contexts` line 4,
 `Optimizer.tell` lines 5 and 6, and `Optimizer.recommend` its output.
 """
 
@@ -8,40 +8,38 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Literal, TypeVar, get_args, overload
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustPath
+from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustPaths
 from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_contexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
 from drbqo_ray.core.maximize import candidates, maximize
-from drbqo_ray.core.paths import Sampler, draw_path
+from drbqo_ray.core.paths import Sampler, draw_paths
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
 from drbqo_ray.design import Design
-from drbqo_ray.errors import (
-    ConflictingResult,
-    InvalidInput,
-    NothingObserved,
-    UnknownSuggestion,
-)
+from drbqo_ray.errors import InvalidInput, NothingObserved
+from drbqo_ray.evaluations import Evaluations, own_copy
 from drbqo_ray.history import History
 from drbqo_ray.methods import Report, find_method
+from drbqo_ray.model import Model
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
 
 Array = npt.NDArray[np.float64]
-Record = TypeVar("Record", Suggestion, Observation)
+Rngs = Sequence[np.random.Generator]
 
 INCUMBENTS = 8
 SHORTLIST = 64
+BATCH_PAIRS = 512
 
 
 class Optimizer:
@@ -60,6 +58,9 @@ class Optimizer:
         seed: same seed and same tells give the same asks.
         sampler: "pathwise" or the paper's "rff".
         hyperparameters: "map" with weak priors, or "mle" as in the paper.
+
+    Attributes:
+        model: the posterior and its fits.
     """
 
     def __init__(
@@ -90,17 +91,11 @@ class Optimizer:
         self.seed = _check_count("seed", seed, default=0)
         self._sampler: Sampler = _one_of("sampler", sampler, ("pathwise", "rff"))
         prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
-        self._surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
         self._history = History(self.space)
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
-        self._suggestions: dict[int, Suggestion] = {}
-        self._pending: dict[int, Suggestion] = {}
-        self._outcomes: dict[int, Observation] = {}
-        self._points: dict[int, Array] = {}
-        self._next_id = 0
-        self._n_asked = 0
-        self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
-        self._ahead: tuple[GaussianProcess, tuple[int, ...], GaussianProcess] | None = None
+        self._evaluations = Evaluations()
+        surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
+        self.model = Model(surrogate, self._history, self.space)
 
     @overload
     def ask(self) -> Suggestion: ...
@@ -108,35 +103,46 @@ class Optimizer:
     def ask(self, q: int) -> list[Suggestion]: ...
     def ask(self, q: int | None = None) -> Suggestion | list[Suggestion]:
         """The next evaluation to run, or a list of q of them to run side by side."""
-        if q is None:
-            return self._ask()
-        return [self._ask() for _ in range(_check_count("q", q, default=1))]
+        count = 1 if q is None else _check_count("q", q, default=1)
+        asked: list[Suggestion] = []
+        while len(asked) < count:
+            asked += self._ask(count - len(asked))
+        return asked[0] if q is None else asked
 
-    def _ask(self) -> Suggestion:
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self._next_id,)))
+    def _ask(self, limit: int) -> list[Suggestion]:
+        """At least one and at most `limit` suggestions."""
+        first = self._evaluations.next_id
+        rngs = [self._chance(first + k) for k in range(min(limit, self._batch_limit()))]
         if self._starting():
-            u, context = self._design.initial_pair(self._n_asked, rng)
+            pairs = iter([self._design.initial_pair(self._evaluations.n_asked, rngs[0])])
         elif self.method.propose == "uniform":
-            u, context = self._design.uniform_pair(rng)
+            pairs = iter([self._design.uniform_pair(rngs[0])])
         else:
-            u = self._propose(rng)
-            context = self._choose_context(u, rng)
-        seed = int(rng.integers(2**31))
-        suggestion = Suggestion(self._next_id, self.space.from_unit(u), context, seed)
-        self.register(suggestion)
-        return _copy(suggestion)
+            pairs = self._choose_contexts(self._propose(rngs), rngs)
+        asked = []
+        for (u, context), rng in zip(pairs, rngs, strict=False):
+            id, seed = self._evaluations.next_id, int(rng.integers(2**31))
+            suggestion = Suggestion(id, self.space.from_unit(u), context, seed)
+            self.register(suggestion)
+            asked.append(own_copy(suggestion))
+        return asked
+
+    def _chance(self, id: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(id,)))
+
+    def _batch_limit(self) -> int:
+        """Suggestions that can be made together: draws can, rules that build on each other not."""
+        draws = self.method.propose in ("robust-draw", "mean-draw")
+        return max(1, BATCH_PAIRS // self.n_contexts) if draws and not self._starting() else 1
 
     def register(self, suggestion: Suggestion) -> None:
         """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
         u = self.space.to_unit(suggestion.config)
-        self._suggestions[suggestion.id] = self._pending[suggestion.id] = _copy(suggestion)
-        self._points[suggestion.id] = u
+        self._evaluations.hand_out(suggestion, u)
         self._design.take(u, suggestion.context)
-        self._next_id = max(self._next_id, suggestion.id + 1)
-        self._n_asked += 1
 
     def _starting(self) -> bool:
-        known = len(self._history) + len(self._pending)
+        known = len(self._history) + len(self._evaluations.pending)
         return known < self.n_initial or self._history.n_ok == 0
 
     @property
@@ -149,64 +155,77 @@ class Optimizer:
 
     # Algorithm 1
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        """Lines 2 and 3: draw a posterior path and maximize its (robust) mean over configs."""
-        gp = self._posterior()
+    def _propose(self, rngs: Rngs) -> Array:
+        """Lines 2 and 3: draw posterior paths and maximize the (robust) mean of each over configs,
+        one config (p,) for each source of chance."""
+        gp = self.model.posterior()
         acquisition: Acquisition
         if self.method.propose == "mean-ei":
-            incumbent = float(np.max(gp.means(self._history.config_Z) @ self.reference))
-            acquisition = ExpectedImprovement(self._with_pending(gp), self.reference, incumbent)
+            values = gp.means(self._history.config_Z) @ self.reference
+            near = self._history.config_Z[[np.argmax(values)]]
+            ahead = self._with_pending(gp, near)
+            acquisition = ExpectedImprovement(ahead, self.reference, float(values.max()))
         else:
             robust = self.method.propose == "robust-draw"
             inner = self.uncertainty if robust else Expectation()
-            acquisition = RobustPath(draw_path(gp, rng, self._sampler), inner, self.reference)
+            acquisition = RobustPaths(draw_paths(gp, rngs, self._sampler), inner, self.reference)
         choices = self._design.choices
         if choices is not None:
-            best = int(np.argmax(acquisition.values(self.space.features(choices))))
-            return np.asarray(choices[best])
-        u = self._design.settle(maximize(acquisition, self.space, self._incumbents(gp), rng))
-        return u if self._design.is_open(u) else self._neighbor(acquisition, u, rng)
+            return self._design.spread(choices, acquisition.values(self.space.features(choices)))
+        U = maximize(acquisition, self.space, self._incumbents(gp), rngs[0])
+        return self._open(acquisition, U, rngs)
 
-    def _neighbor(self, acquisition: Acquisition, u: Array, rng: np.random.Generator) -> Array:
-        """The best other config when every context of u was handed out; u if there is none."""
-        others = candidates(self.space, u[None], rng)
-        order = np.argsort(-acquisition.values(self.space.features(others)), kind="stable")
-        settled = (self._design.settle(others[k]) for k in order)
-        return next((v for v in settled if self._design.is_open(v)), u)
+    def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
+        """The configs U (T, p), but where every context of one was handed out the best other
+        config nearby; the config itself if there is none."""
+        reserved: Counter[bytes] = Counter()
+        for t, rng in enumerate(rngs):
+            options = iter([self._design.settle(U[t])])
+            u = U[t] = next(options)
+            if not self._design.is_open(u, reserved[u.tobytes()]):
+                near = candidates(self.space, u[None], rng)
+                values, _ = acquisition(self.space.features(near), np.full(len(near), t))
+                order = np.argsort(-values, kind="stable")
+                options = (self._design.settle(near[k]) for k in order)
+                U[t] = next(
+                    (v for v in options if self._design.is_open(v, reserved[v.tobytes()])), u
+                )
+            reserved[U[t].tobytes()] += 1
+        return U
 
-    def _choose_context(self, u: Array, rng: np.random.Generator) -> int:
-        """Line 4: the context of highest posterior variance, pending evaluations counted in."""
-        contexts = self._design.open_contexts(u)
+    def _choose_contexts(self, U: Array, rngs: Rngs) -> Iterator[tuple[Array, int]]:
+        """Line 4: with each config (T, p) its context of highest posterior variance, pending
+        evaluations and the pairs before it counted in."""
         if self.method.context_rule == "random":
-            return int(rng.choice(contexts))
-        gp = self._with_pending(self._posterior())
-        z = self.space.features(u[None])
-        if self.method.context_rule == "variance":
-            merit = np.diagonal(gp.covariance(z[0]))
-        else:
+            for u, rng in zip(U, rngs, strict=True):
+                yield u, int(rng.choice(self._design.open_contexts(u)))
+            return
+        z = self.space.features(U)
+        gp = self._with_pending(self.model.posterior(), z)
+        if self.method.context_rule == "task-ei":
             best = gp.means(self._history.config_Z).max(axis=0)  # (n,)
             tasks = zip(np.eye(self.n_contexts), best, strict=True)
-            merit = np.array([ExpectedImprovement(gp, e, b).values(z)[0] for e, b in tasks])
+            merit = [ExpectedImprovement(gp, e, b).values(z)[0, 0] for e, b in tasks]
+            yield U[0], self._best_open(U[0], np.array(merit))
+            return
+        C = gp.covariance(z)  # (T n, T n)
+        variance, learned = np.diagonal(C).copy(), np.zeros((len(U), len(C)))
+        for t, u in enumerate(U):
+            start = t * self.n_contexts
+            context = self._best_open(u, variance[start : start + self.n_contexts])
+            column = C[start + context] - learned[:, start + context] @ learned
+            learned[t] = column / math.sqrt(max(column[start + context], 0.0) + gp.kernel.noise)
+            variance -= learned[t] ** 2
+            yield u, context
+
+    def _best_open(self, u: Array, merit: Array) -> int:
+        contexts = self._design.open_contexts(u)
         return contexts[int(np.argmax(merit[contexts]))]
 
-    def _with_pending(self, gp: GaussianProcess) -> GaussianProcess:
-        """The posterior as if each pending score came out at its mean.
-
-        The last one is kept, so that a batch conditions on each of its members once.
-        """
-        ids = tuple(self._pending)
-        base, known, ahead = self._ahead or (gp, (), gp)
-        if base is not gp or ids[: len(known)] != known:
-            known, ahead = (), gp
-        rest = [self._pending[id] for id in ids[len(known) :]]
-        if rest:
-            z = self.space.features(np.array([self._points[s.id] for s in rest]))
-            means = gp.means(z)
-            for row, suggestion in enumerate(rest):
-                score = float(means[row, suggestion.context])
-                ahead = ahead.extended(z[row], suggestion.context, score)
-        self._ahead = (gp, ids, ahead)
-        return ahead
+    def _with_pending(self, gp: GaussianProcess, z: Array) -> GaussianProcess:
+        """The posterior for a decision about the configs z (k, d)."""
+        pending, points = self._evaluations.pending, self._evaluations.points
+        return self.model.with_pending(gp, pending, points, z)
 
     def _incumbents(self, gp: GaussianProcess) -> Array:
         """The best few configs so far as snapped points (m, p).
@@ -214,7 +233,7 @@ class Optimizer:
         Only configs that did well in some context are looked at, so that the cost does not
         grow with the square of the data.
         """
-        numbers = self._history.best_rows(gp.y, SHORTLIST)
+        numbers = self._history.best_rows(SHORTLIST)
         means = gp.means(self._history.config_Z[numbers])
         values = self._report_values(means, self.method.report)
         order = np.argsort(-values, kind="stable")
@@ -245,47 +264,27 @@ class Optimizer:
                 f"A context lies in 0..{self.n_contexts - 1}.", context, "Count folds from 0."
             )
         value, reason = read_score(score)
-        id = self._next_id
-        self._points[id] = self.space.to_unit(valid)
-        self._suggestions[id] = Suggestion(id, valid, int(context), 0)
-        self._next_id += 1
+        id = self._evaluations.add(valid, int(context), self.space.to_unit(valid))
         return self._record(id, value, reason)
 
     def _record(self, id: int, score: float | None, reason: str | None) -> Observation:
-        if not isinstance(id, numbers.Integral) or id not in self._suggestions:
-            raise UnknownSuggestion(
-                "A result must answer a suggestion of this optimizer.",
-                id,
-                "Pass the id of an asked suggestion, or use observe(config, context, score).",
-            )
-        suggestion = self._suggestions[id]
-        status: Literal["ok", "failed"] = "failed" if score is None else "ok"
-        outcome = Observation(id, suggestion.config, suggestion.context, status, score, reason)
-        earlier = self._outcomes.get(id)
-        if earlier is not None:
-            if (earlier.status, earlier.score) == (status, score):
-                return _copy(earlier)
-            raise ConflictingResult(
-                f"Suggestion {id} already has the result {earlier.score} ({earlier.status}).",
-                score if score is not None else reason,
-                "Keep the first result; use observe(...) to add a repeated measurement.",
-            )
-        self._outcomes[id] = outcome
-        self._pending.pop(id, None)
-        internal = None if score is None else self._sign * score
-        self._history.add(suggestion.config, self._points[id], suggestion.context, internal)
-        self._design.take(self._points[id], suggestion.context)
-        return _copy(outcome)
+        outcome, new = self._evaluations.record(id, score, reason)
+        if new:
+            u = self._evaluations.points[outcome.id]
+            internal = None if score is None else self._sign * score
+            self._history.add(outcome.config, u, outcome.context, internal)
+            self._design.take(u, outcome.context)
+        return own_copy(outcome)
 
     @property
     def observations(self) -> list[Observation]:
         """All outcomes, in the order they were told."""
-        return [_copy(outcome) for outcome in self._outcomes.values()]
+        return [own_copy(outcome) for outcome in self._evaluations.outcomes.values()]
 
     @property
     def pending(self) -> list[Suggestion]:
         """Suggestions that were handed out and have no outcome yet."""
-        return [_copy(suggestion) for suggestion in self._pending.values()]
+        return [own_copy(suggestion) for suggestion in self._evaluations.pending.values()]
 
     def recommend(self, report: Report | None = None) -> Recommendation:
         """The evaluated config with the best posterior value.
@@ -302,10 +301,10 @@ class Optimizer:
         if not len(usable) or not self._history.n_ok:
             raise NothingObserved(
                 "A recommendation needs a config with a score and without a failed fold. "
-                f"Got {len(self._outcomes)} outcomes, none of such a config. "
+                f"Got {len(self._evaluations.outcomes)} outcomes, none of such a config. "
                 "Tell some scores first, or look at the reasons in `observations`."
             )
-        _, gp = self._current()
+        _, gp = self.model.look()
         means = gp.means(self._history.config_Z[usable])
         best = int(np.argmax(self._report_values(means, report or self.method.report)))
         return self._describe(int(usable[best]), means[best])
@@ -317,11 +316,9 @@ class Optimizer:
         return self.uncertainty.solve(means, self.reference)[0]
 
     def _describe(self, number: int, means: Array) -> Recommendation:
-        model, gp = self._current()
-        fit = model.last_fit
-        assert fit is not None
+        fit, gp = self.model.look()
         robust, weights = self.uncertainty.solve(means[None], self.reference)
-        covariance = gp.covariance(self._history.config_Z[number])
+        covariance = gp.covariance(self._history.config_Z[[number]])
 
         def user(value: float) -> float:
             return float(self._sign * (fit.center + fit.scale * value))
@@ -338,32 +335,28 @@ class Optimizer:
             std=fit.scale * math.sqrt(variance),
         )
 
+    def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
+        """Posterior means and standard deviations of configs in every context, on the scale of
+        the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
+        """
+        if not self._history.n_ok:
+            raise NothingObserved("A prediction needs a score. Got none. Tell some scores first.")
+        points = [self.space.to_unit(self.space.validate(config)) for config in configs]
+        z = self.space.features(np.reshape(points, (len(points), len(self.space))))
+        fit, gp = self.model.look()
+        means = self._sign * (fit.center + fit.scale * gp.means(z))
+        return means, fit.scale * np.sqrt(gp.variances(z))
+
     # the model
 
     @property
     def last_fit(self) -> Fit | None:
         """The hyperparameters in use; None before the model was first needed."""
-        return self._surrogate.last_fit
+        return self.model.last_fit
 
     @last_fit.setter
     def last_fit(self, fit: Fit | None) -> None:
-        self._surrogate = Surrogate(self._surrogate.family, self._surrogate.prior_weight, fit)
-        self._cache = None
-
-    def _posterior(self) -> GaussianProcess:
-        """The posterior for the next suggestion; a fit it needed is kept."""
-        self._surrogate, gp = self._current()
-        return gp
-
-    def _current(self) -> tuple[Surrogate, GaussianProcess]:
-        """Model and posterior given all scores. Only asking keeps a new fit, so that looking at
-        the recommendation never changes what is asked next."""
-        size = len(self._history)
-        if self._cache is None or self._cache[0] != size:
-            model = self._surrogate.copy()
-            gp = model.update(self._history.Z, self._history.c, self._history.scores())
-            self._cache = (size, model, gp)
-        return self._cache[1:]
+        self.model.last_fit = fit
 
     def _kernel_family(self, kernel: str, contexts: int | Array) -> KernelFamily:
         shape = SHAPES[_one_of("kernel", kernel, tuple(SHAPES))]
@@ -375,11 +368,6 @@ class Optimizer:
         else:
             model = EmbeddedContexts.samples(contexts)
         return KernelFamily(shape, model, self.space.n_features)
-
-
-def _copy(record: Record) -> Record:
-    """The record with a config of its own, so that changing it changes nothing here."""
-    return replace(record, config=dict(record.config))
 
 
 def _one_of(name: str, value: Any, options: tuple[str, ...]) -> Any:

@@ -63,3 +63,16 @@ def slopes(function, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
         far = function(x + 2 * e) - function(x - 2 * e)
         rows.append((8 * near - far) / (12 * step))
     return np.array(rows)
+
+
+def miss(values: np.ndarray, exact: np.ndarray) -> float:
+    """Largest distance of the mean of values (S, ...) from exact, in standard errors."""
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return float((np.abs(values.mean(axis=0) - exact) / error).max())
+
+
+def moments_miss(draws: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float:
+    """Largest miss of the first two moments of draws (S, k), in standard errors."""
+    centered = draws - mean
+    products = centered[:, :, None] * centered[:, None, :]
+    return max(miss(draws, mean), miss(products, covariance))

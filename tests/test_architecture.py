@@ -24,7 +24,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "words": (("errors", "records", "scores"), ()),
     "space": (("parameters", "normal_parameter", "foreign_domains", "space"), ("words",)),
     "core": (("core", "core.*"), BASE),
-    "recipes": (("methods", "history", "design"), (*BASE, "core")),
+    "recipes": (("methods", "history", "design", "evaluations", "model"), (*BASE, "core")),
     "optimizer": (("optimizer",), (*BASE, "core", "recipes")),
     "journal": (("journal*", "high_water", "mirror", "run_directory", "problem"), ("words",)),
     "objective": (("objective",), ("words",)),

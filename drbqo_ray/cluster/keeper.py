@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from drbqo_ray.cluster.fits_beside import FitsBeside
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.pace import Pace
 from drbqo_ray.cluster.replay import recommend, replay, tell_optimizer
@@ -33,7 +34,7 @@ from drbqo_ray.journal import Journal
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 
 LOCK_PATIENCE_SECONDS = 10.0
-BATCH_SECONDS = 0.005
+BATCH = 32
 BEST_PAUSE_SECONDS = 1.0
 BEST_SHARE = 20
 
@@ -87,6 +88,7 @@ class Keeper:
         self._requested = 0
         self._slots = 1
         self._pace = Pace()
+        self._fits = FitsBeside()
         self._best: Recommendation | None = None
         self._best_watched = False
         self._best_due = math.inf
@@ -278,18 +280,16 @@ class Keeper:
         return max(0, min(wanted, self._n_evaluations) - len(self._suggestions))
 
     def _prepare(self, count: int) -> None:
-        """Make up to `count` suggestions, several at a time if they are quick to make."""
-        entries: list[tuple[str, dict[str, Any]]] = []
-        made: list[Suggestion] = []
+        """Make up to `count` suggestions, several at a time."""
         start = time.monotonic()
-        while len(made) < count and (not made or time.monotonic() - start < BATCH_SECONDS):
-            before = self._optimizer.last_fit
-            suggestion = self._optimizer.ask()
-            fit = self._optimizer.last_fit
-            if fit is not None and fit is not before:
-                entries.append(("fit", {"fit": fit.to_dict(), "told": self._applied}))
-            made.append(suggestion)
-            entries.append(("ask", self._ask_data(suggestion)))
+        before = self._optimizer.last_fit
+        self._fits.follow(self._optimizer.model, beside=self._slots > 1)
+        made = self._optimizer.ask(min(count, BATCH))
+        fit = self._optimizer.last_fit
+        entries: list[tuple[str, dict[str, Any]]] = []
+        if fit is not None and fit is not before:
+            entries.append(("fit", {"fit": fit.to_dict(), "told": self._applied}))
+        entries += [("ask", self._ask_data(suggestion)) for suggestion in made]
         self._journal.append_many(entries)
         with self._changed:
             self._pace.thought((time.monotonic() - start) / len(made))
@@ -317,6 +317,7 @@ class Keeper:
             self._best_due = self._best_rest if self._inbox else math.inf
 
     def _conclude(self) -> None:
+        self._optimizer.model.fits_beside = False
         found = recommend(self._optimizer)
         with self._changed:
             outcomes = list(self._outcomes.values())

@@ -1,11 +1,11 @@
-"""What a method maximizes over configs: a robust path, or expected improvement.
+"""What a method maximizes over configs: robust paths, or expected improvement.
 
 Both offer `values` (many configs, to rank them) and a call (few configs, exact, with gradient).
 
 | symbol | meaning                                   | shape  |
 |--------|-------------------------------------------|--------|
 | z      | configs as model inputs                   | (k, d) |
-| l      | values of a draw in every context         | (k, n) |
+| l      | values of draws in every context          | (T, k, n) or (k, n) |
 | q      | reference weights                         | (n,)   |
 | p      | worst-case weights                        | (k, n) |
 """
@@ -20,42 +20,44 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.paths import Path
+from drbqo_ray.core.paths import Paths
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
 
 class Acquisition(Protocol):
-    """A function of configs to maximize."""
+    """T functions of configs to maximize side by side."""
 
     def values(self, z: Array) -> Array:
-        """Values (k,) at configs (k, d), good enough to rank them."""
+        """Values (T, k) of each function at configs (k, d), good enough to rank them."""
 
-    def __call__(self, z: Array) -> tuple[Array, Array]:
-        """Values (k,) and gradients (k, d) at configs (k, d)."""
+    def __call__(self, z: Array, owner: Indices) -> tuple[Array, Array]:
+        """Values (k,) and gradients (k, d) of function owner[r] at config r; owner is sorted."""
 
 
 @dataclass(frozen=True, eq=False)
-class RobustPath:
-    """min over the set of the weighted mean of a posterior draw (Algorithm 1, line 3).
+class RobustPaths:
+    """min over the set of the weighted mean of posterior draws (Algorithm 1, line 3).
 
     The gradient is that of the mean under the minimizing weights (envelope theorem,
     docs/maths.md, eq. 18): no derivative of the weights is needed.
     """
 
-    path: Path
+    paths: Paths
     uncertainty: UncertaintySet
     q: Array
 
     def values(self, z: Array) -> Array:
-        """Robust values (k,) at configs (k, d), to about 6 digits."""
-        return self.uncertainty.solve(self.path.roughly(z), self.q)[0]
+        """Robust values (T, k) at configs (k, d), to about 6 digits."""
+        l = self.paths.roughly(z)  # noqa: E741
+        return self.uncertainty.solve(l.reshape(-1, len(self.q)), self.q)[0].reshape(l.shape[:2])
 
-    def __call__(self, z: Array) -> tuple[Array, Array]:
+    def __call__(self, z: Array, owner: Indices) -> tuple[Array, Array]:
         """Robust values (k,) and supergradients (k, d) at configs (k, d)."""
-        l, gradient = self.path.with_gradient(z)  # noqa: E741
+        l, gradient = self.paths.with_gradient(z, owner)  # noqa: E741
         value, p = self.uncertainty.solve(l, self.q)
         return value, gradient(p)
 
@@ -75,12 +77,12 @@ class ExpectedImprovement:
     incumbent: float
 
     def values(self, z: Array) -> Array:
-        """log EI (k,) at configs (k, d)."""
+        """log EI (1, k) at configs (k, d)."""
         mean, variance = self.gp.quadrature(z, self.q)
         std = np.sqrt(np.maximum(variance, 1e-20))
-        return np.log(std) + log_improvement((mean - self.incumbent) / std)
+        return (np.log(std) + log_improvement((mean - self.incumbent) / std))[None]
 
-    def __call__(self, z: Array) -> tuple[Array, Array]:
+    def __call__(self, z: Array, owner: Indices) -> tuple[Array, Array]:
         """log EI (k,) and its gradient (k, d) at configs (k, d)."""
         mean, variance, by_mean, by_variance = self.gp.quadrature_gradients(z, self.q)
         std = np.sqrt(np.maximum(variance, 1e-20))

@@ -3,18 +3,21 @@
 A robust value is smooth up to kinks where the worst-case weights change. BFGS with a weak
 Wolfe line search climbs such functions well: the curvature condition keeps steps from
 shrinking at a kink, and the inverse Hessian learns the ridge. All starts move together, so
-that one call of the objective serves them all; after a few steps only the best go on.
+that one call of the objective serves them all, also when they climb different functions; after
+a few steps only the best starts of each function go on.
 
 | symbol | meaning                                    | shape     |
 |--------|--------------------------------------------|-----------|
 | x, g   | points and gradients of the S starts       | (S, d)    |
 | H      | inverse of minus the Hessian, one a start  | (S, d, d) |
 | t      | step lengths                               | (S,)      |
+| owner  | number of the function each start climbs   | (S,)      |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,57 +25,80 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
-Objective = Callable[[Array], tuple[Array, Array]]
+Indices = npt.NDArray[np.int64]
+Objective = Callable[[Array, Indices], tuple[Array, Array]]
 
 ARMIJO = 1e-4
 WOLFE = 0.5
 LINE_STEPS = 10
-SIFT_AFTER = 8
-FINALISTS = 2
 FIRST_STEP = 0.1
 SHORTEN = 0.2
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to climb.
+
+    Attributes:
+        max_iterations: quasi-Newton steps at the most.
+        sift_after: steps after which only the best starts of each function go on.
+        finalists: how many starts of each function that are.
+        tolerance: a start rests once a step gains less than this share of the value's size.
+    """
+
+    max_iterations: int = 40
+    sift_after: int = 8
+    finalists: int = 2
+    tolerance: float = 1e-9
 
 
 def ascend(
     objective: Objective,
     x: Array,
+    owner: Indices,
     free: Mask,
-    max_iterations: int,
-    tolerance: float = 1e-9,
+    effort: Effort,
 ) -> tuple[Array, Array]:
     """Climb from every start; coordinates that are not free stay where they are.
 
     Args:
-        objective: points (S, d) -> values (S,) and gradients (S, d).
+        objective: points (S, d) and the functions they climb (S,) -> values (S,), gradients (S, d).
         x: starts (S, d) in [0, 1]^d.
+        owner: number of the function each start climbs, (S,), sorted.
         free: which coordinates may move, (S, d).
-        max_iterations: quasi-Newton steps at the most.
-        tolerance: a start rests once a step gains less than this share of the value's size.
+        effort: how long to go on.
 
     Returns:
         The points (S, d) and their values (S,).
     """
     x = x.copy()
-    value, g = objective(x)
+    value, g = objective(x, owner)
     H = np.broadcast_to(np.eye(x.shape[1]), (*x.shape, x.shape[1])).copy()
     fresh = np.ones(len(x), dtype=bool)
     running = np.arange(len(x))
     quiet = np.zeros(len(x), dtype=int)
-    for iteration in range(max_iterations):
-        if iteration == SIFT_AFTER:
-            running = running[np.argsort(-value[running], kind="stable")[:FINALISTS]]
+    for iteration in range(effort.max_iterations):
+        if iteration == effort.sift_after:
+            running = running[top_rows(value[running], owner[running], effort.finalists)]
         direction = _direction(x[running], g[running], H[running], free[running], fresh[running])
         new_x, new_value, new_g = _line_search(
-            objective, x[running], value[running], g[running], direction
+            objective, x[running], owner[running], value[running], g[running], direction
         )
         _update(H, fresh, running, new_x - x[running], g[running] - new_g)
-        rests = new_value - value[running] <= tolerance * (1 + np.abs(new_value))
+        rests = new_value - value[running] <= effort.tolerance * (1 + np.abs(new_value))
         quiet[running] = np.where(rests, quiet[running] + 1, 0)
         x[running], value[running], g[running] = new_x, new_value, new_g
         running = running[quiet[running] < 2]
         if not len(running):
             break
     return x, value
+
+
+def top_rows(value: Array, owner: Indices, count: int) -> Rows:
+    """Rows of the `count` best values (k,) of each function, best first; owner (k,) is sorted."""
+    order = np.lexsort((-value, owner))
+    first = np.searchsorted(owner, owner[order])
+    return order[np.arange(len(order)) - first < count]
 
 
 def _direction(x: Array, g: Array, H: Array, free: Mask, fresh: Mask) -> Array:
@@ -89,7 +115,7 @@ def _direction(x: Array, g: Array, H: Array, free: Mask, fresh: Mask) -> Array:
 
 
 def _line_search(
-    objective: Objective, x: Array, value: Array, g: Array, direction: Array
+    objective: Objective, x: Array, owner: Indices, value: Array, g: Array, direction: Array
 ) -> tuple[Array, Array, Array]:
     """Weak Wolfe steps by bisection and doubling; a start that finds none stays put."""
     low = np.zeros(len(x))
@@ -102,7 +128,7 @@ def _line_search(
         if not len(open_rows):
             break
         trial = np.clip(x[open_rows] + t[open_rows, None] * direction[open_rows], 0.0, 1.0)
-        trial_value, trial_g = objective(trial)
+        trial_value, trial_g = objective(trial, owner[open_rows])
         rises = trial_value >= value[open_rows] + ARMIJO * t[open_rows] * slope[open_rows]
         better = trial_value > best_value[open_rows]
         rows = open_rows[better]

@@ -6,13 +6,14 @@
 | x      | configs to predict, as model inputs                 | (k, d) |
 | p      | weights over contexts                               | (n,)   |
 | mu     | posterior mean of one config in every context       | (n,)   |
-| C      | posterior covariance of one config between contexts | (n, n) |
+| C      | posterior covariance of configs between contexts    | (k n, k n) |
 | L      | Cholesky factor of the covariance of the data       | (N, N) |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,11 +24,18 @@ from drbqo_ray.core.kernels import Kernel
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """A zero-mean Gaussian process conditioned on data. Growing it gives a new one."""
+    """A zero-mean Gaussian process conditioned on data. Growing it gives a new one.
+
+    Attributes:
+        jitter: what was added to the diagonal to factorize it.
+        spread: root (m, m) of the noise covariance of the first m rows, where these are condensed
+            from more data (see `condense`); None if all rows have independent noise.
+    """
 
     kernel: Kernel
     X: Array
@@ -35,6 +43,7 @@ class GaussianProcess:
     y: Array
     L: Array
     jitter: float
+    spread: Array | None = None
 
     @staticmethod
     def condition(kernel: Kernel, X: Array, c: Indices, y: Array) -> GaussianProcess:
@@ -45,26 +54,46 @@ class GaussianProcess:
         return GaussianProcess(kernel, X, c, y, L, jitter)
 
     def extended(self, x: Array, i: int, score: float = 0.0) -> GaussianProcess:
-        """The process given one more pair (x (d,), i), by one more row of the factor.
-
-        The covariance needs no score, so a pending pair may leave it out.
-        """
+        """The process given one more pair (x (d,), i), by one more row of the factor."""
         i_row = np.array([i], dtype=np.int64)
         k = self.kernel.matrix(x[None], i_row, self.X, self.c)[0]
         noise = self.kernel.noise + self.jitter
         L = linalg.extend(self.L, k, self.kernel.B[i, i] + noise, noise)
-        return GaussianProcess(
-            self.kernel,
-            np.concatenate([self.X, x[None]]),
-            np.concatenate([self.c, i_row]),
-            np.append(self.y, score),
-            L,
-            self.jitter,
+        return self._grown(x[None], i_row, np.array([score]), L)
+
+    def given(self, x: Array, i: Indices, scores: Array) -> GaussianProcess:
+        """The process given b more pairs (x (b, d), i (b,)) with scores (b,)."""
+        if len(x) == 1:
+            return self.extended(x[0], int(i[0]), float(scores[0]))
+        corner = self.kernel.matrix(x, i, x, i)
+        corner.flat[:: len(x) + 1] += self.kernel.noise + self.jitter
+        L = linalg.extend_many(self.L, self.kernel.matrix(self.X, self.c, x, i), corner)
+        return self._grown(x, i, scores, L)
+
+    def _grown(self, x: Array, i: Indices, scores: Array, L: Array) -> GaussianProcess:
+        return replace(
+            self,
+            X=np.concatenate([self.X, x]),
+            c=np.concatenate([self.c, i]),
+            y=np.concatenate([self.y, scores]),
+            L=L,
         )
+
+    def draw(self, prior: Array, rngs: Sequence[np.random.Generator]) -> Array:
+        """v = K^-1 (y - prior - e), e the noise of each draw: prior (T, N) -> v (T, N)."""
+        e = np.stack([rng.standard_normal(len(self.y)) for rng in rngs])
+        own = 0 if self.spread is None else len(self.spread)
+        if self.spread is not None:
+            e[:, :own] = e[:, :own] @ self.spread.T
+        e[:, own:] *= np.sqrt(self.kernel.noise + self.jitter)
+        residual = self.y - prior - e
+        if len(rngs) == 1:
+            return linalg.solve(self.L, residual[0])[None]
+        return linalg.solve(self.L, residual.T).T
 
     def with_scores(self, y: Array) -> GaussianProcess:
         """The same pairs with other scores y (N,)."""
-        return GaussianProcess(self.kernel, self.X, self.c, y, self.L, self.jitter)
+        return replace(self, y=y)
 
     @cached_property
     def alpha(self) -> Array:
@@ -73,13 +102,24 @@ class GaussianProcess:
 
     def means(self, x: Array) -> Array:
         """Posterior means mu of configs (k, d) in every context, (k, n)."""
-        return self.kernel.weigh(x, self.X, self.c, self.alpha)
+        if len(x) <= BLOCK:
+            return self.kernel.weigh(x, self.X, self.c, self.alpha)
+        return np.concatenate([self.means(x[k : k + BLOCK]) for k in range(0, len(x), BLOCK)])
+
+    def variances(self, x: Array) -> Array:
+        """Posterior variances of configs (k, d) in every context, (k, n)."""
+        blocks = [np.empty((0, len(self.kernel.B)))]
+        for k in range(0, len(x), BLOCK // 16):
+            cross = self.kernel.cross(x[k : k + BLOCK // 16], self.X, self.c)  # (b, n, N)
+            V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, b n)
+            blocks.append(np.diagonal(self.kernel.B) - (V * V).sum(axis=0).reshape(len(cross), -1))
+        return np.maximum(np.concatenate(blocks), 0.0)
 
     def covariance(self, x: Array) -> Array:
-        """Posterior covariance C (n, n) between the contexts of one config (d,)."""
-        cross = self.kernel.cross(x[None], self.X, self.c)[0]  # (n, N)
-        V = linalg.forward(self.L, cross.T)  # (N, n)
-        return self.kernel.B - V.T @ V
+        """Posterior covariance C (k n, k n) of configs (k, d) in every context."""
+        cross = self.kernel.cross(x, self.X, self.c)  # (k, n, N)
+        V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, k n)
+        return self.kernel.joint(x) - V.T @ V
 
     def quadrature(self, x: Array, p: Array) -> tuple[Array, Array]:
         """Mean and variance of sum_i p_i f(x, i): (k, d), p (n,) -> (k,), (k,)."""

@@ -169,28 +169,23 @@ class Kernel:
         joint = D2[:, None, :] + self.between[:, c]
         return self.s2 * self.family.shape.value_and_slope(joint)[0]
 
+    def joint(self, x: Array) -> Array:
+        """Prior covariance (k n, k n) of the configs x in every context."""
+        n = len(self.B)
+        D2 = self.distances(x, x)[:, None, :, None]
+        if self.family.separable:
+            blocks = self.family.shape.value_and_slope(D2)[0] * self.B[:, None, :]
+        else:
+            joint = D2 + self.between[:, None, :]
+            blocks = self.s2 * self.family.shape.value_and_slope(joint)[0]
+        return blocks.reshape(len(x) * n, len(x) * n)
+
     def weigh(self, x: Array, X: Array, c: Indices, v: Array) -> Array:
         """sum_j k((x, i), (X_j, c_j)) v_j for every context i: v (N,) -> (k, n)."""
         if self.family.separable:
             g = self.family.shape.value_and_slope(self.distances(x, X))[0]
             return g @ (v[:, None] * self.B[c])
         return self.cross(x, X, c) @ v
-
-    def weigh_with_slope(
-        self, x: Array, X: Array, c: Indices, v: Array
-    ) -> tuple[Array, Callable[[Array], Array]]:
-        """`weigh`, and a function from weights p (k, n) to the gradient (k, d) of p'weigh by x."""
-        D2 = self.distances(x, X)
-        if self.family.separable:
-            value, slope = self.family.shape.value_and_slope(D2)
-            pairs = v[:, None] * self.B[c]  # (N, n)
-            return value @ pairs, lambda p: self.pull_back(x, X, slope * (p @ pairs.T))
-        value, slope = self.family.shape.value_and_slope(D2[:, None, :] + self.between[:, c])
-
-        def gradient(p: Array) -> Array:
-            return self.pull_back(x, X, self.s2 * (p[:, None, :] @ slope)[:, 0] * v)
-
-        return self.s2 * (value @ v), gradient
 
     def blend(self, x: Array, X: Array, c: Indices, p: Array) -> tuple[Array, Array]:
         """sum_i p_i k((x, i), (X_j, c_j)) for each j, and its -d/dD2: p (k, n) -> twice (k, N)."""

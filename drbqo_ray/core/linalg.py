@@ -56,6 +56,18 @@ def extend(L: Array, k: Array, kappa: float, floor: float) -> Array:
     return grown
 
 
+def extend_many(L: Array, K: Array, S: Array) -> Array:
+    """Factor (N + b, N + b) of the matrix grown by the columns K (N, b) and the corner S (b, b),
+    noise included. A corner that is not positive definite gets jitter."""
+    N, b = K.shape
+    rows = forward(L, K) if N else K
+    grown = np.zeros((N + b, N + b), order="F")
+    grown[:N, :N] = L
+    grown[N:, :N] = rows.T
+    grown[N:, N:] = factorize(S - rows.T @ rows)[0]
+    return grown
+
+
 def forward(L: Array, b: Array) -> Array:
     """L^-1 b for b (N,) or (N, m)."""
     if b.ndim == 1:

@@ -1,7 +1,8 @@
-"""The best config of a function on a mixed space.
+"""The best config of each of several functions on a mixed space.
 
 Scrambled Sobol points and perturbed incumbents are screened, the best climb by batched
 quasi-Newton steps on their continuous coordinates and by single moves on their discrete ones.
+Many functions at once get fewer starts each and a looser tolerance than a few do.
 Every point looked at is snapped, so nothing outside the space is ever proposed.
 """
 
@@ -11,35 +12,40 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.core.acquisition import Acquisition
-from drbqo_ray.core.ascent import ascend
+from drbqo_ray.core.ascent import Effort, ascend, top_rows
 from drbqo_ray.space import Space
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 LOG2_CANDIDATES = 8
 PERTURBATIONS = 64
-STARTS = 6
-ITERATIONS = 40
 ROUNDS = 4
+FEW = 4
+STARTS, STARTS_OF_MANY = 6, 3
+EFFORT, EFFORT_OF_MANY = Effort(), Effort(sift_after=4, finalists=1, tolerance=1e-6)
 SCALES = np.array([0.2, 0.05, 0.01, 0.002])
 
 
 def maximize(
     acquisition: Acquisition, space: Space, incumbents: Array, rng: np.random.Generator
 ) -> Array:
-    """A snapped point (p,) of the space where the acquisition is largest.
+    """Snapped points (T, p) of the space where each of the T functions is largest.
 
     Args:
-        acquisition: function of model inputs.
+        acquisition: functions of model inputs.
         space: the search space.
         incumbents: snapped points (m, p) of good configs seen so far, m >= 0.
         rng: source of the candidates.
     """
-    u = screen(acquisition, space, candidates(space, incumbents, rng))
-    u, value = climb(acquisition, space, u)
-    if not space.continuous.all():
-        u, value = move(acquisition, space, u, value)
-    return np.asarray(u[np.argmax(value)])
+    values = acquisition.values(space.features(pool := candidates(space, incumbents, rng)))
+    few = len(values) <= FEW
+    starts, effort = (STARTS, EFFORT) if few else (STARTS_OF_MANY, EFFORT_OF_MANY)
+    owner = np.repeat(np.arange(len(values)), len(pool))
+    keep = top_rows(values.ravel(), owner, starts)
+    u, value = climb(acquisition, space, pool[keep % len(pool)], owner[keep], effort)
+    u, value = _best(u, value, owner[keep])
+    return u if space.continuous.all() else move(acquisition, space, u, value, effort)
 
 
 def candidates(space: Space, incumbents: Array, rng: np.random.Generator) -> Array:
@@ -61,35 +67,47 @@ def sobol(p: int, log2_count: int, rng: np.random.Generator) -> Array:
     return np.asarray(qmc.Sobol(p, scramble=True, rng=rng).random_base2(log2_count))
 
 
-def screen(acquisition: Acquisition, space: Space, u: Array) -> Array:
-    """The best few of the candidates (k, p)."""
-    order = np.argsort(-acquisition.values(space.features(u)), kind="stable")
-    return np.asarray(u[order[:STARTS]])
-
-
-def climb(acquisition: Acquisition, space: Space, u: Array) -> tuple[Array, Array]:
+def climb(
+    acquisition: Acquisition, space: Space, u: Array, owner: Indices, effort: Effort
+) -> tuple[Array, Array]:
     """Ascent on the active continuous coordinates: points (S, p) -> points and values (S,)."""
     z = space.features(u)
     if not space.continuous.any():
-        return u, acquisition.values(z)
+        return u, acquisition(z, owner)[0]
     columns = space.feature_columns[space.continuous]
     free = np.zeros(z.shape, dtype=bool)
     free[:, columns] = space.active(u)[:, space.continuous]
-    z, value = ascend(acquisition, z, free, ITERATIONS)
+    z, value = ascend(acquisition, z, owner, free, effort)
     u = u.copy()
     u[:, space.continuous] = z[:, columns]
     return u, value
 
 
-def move(acquisition: Acquisition, space: Space, u: Array, value: Array) -> tuple[Array, Array]:
-    """Best single changes of discrete parameters, each followed by a climb, until none helps."""
-    best, best_value = u[np.argmax(value)], float(np.max(value))
+def move(
+    acquisition: Acquisition, space: Space, best: Array, best_value: Array, effort: Effort
+) -> Array:
+    """Best single changes of discrete parameters, each followed by a climb, until none helps:
+    points (T, p) with values (T,) -> points (T, p)."""
+    best, best_value = best.copy(), best_value.copy()
+    moving = np.arange(len(best))
     for _ in range(ROUNDS):
-        near = space.neighbors(best)
-        if not len(near):
+        near = [space.neighbors(best[t]) for t in moving]
+        owner = np.repeat(moving, np.array([len(points) for points in near], dtype=np.int64))
+        if not len(owner):
             break
-        found, found_value = climb(acquisition, space, screen(acquisition, space, near))
-        if np.max(found_value) <= best_value:
-            break
-        best, best_value = found[np.argmax(found_value)], float(np.max(found_value))
-    return best[None], np.array([best_value])
+        u = np.concatenate(near)
+        value = acquisition(space.features(u), owner)[0]
+        keep = top_rows(value, owner, STARTS)
+        u, value = climb(acquisition, space, u[keep], owner[keep], effort)
+        u, value = _best(u, value, owner[keep])
+        moving = np.unique(owner)
+        better = value > best_value[moving]
+        moving, u, value = moving[better], u[better], value[better]
+        best[moving], best_value[moving] = u, value
+    return best
+
+
+def _best(u: Array, value: Array, owner: Indices) -> tuple[Array, Array]:
+    """The best point and value of each function."""
+    rows = top_rows(value, owner, 1)
+    return u[rows], value[rows]

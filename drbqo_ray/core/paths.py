@@ -20,7 +20,7 @@ moments of the draw are those of the posterior whatever M is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -32,6 +32,7 @@ from drbqo_ray.core import linalg
 from drbqo_ray.core.contexts import EmbeddedContexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import Kernel
+from drbqo_ray.core.updates import Updates, spans_of
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -43,49 +44,54 @@ RFF_FEATURES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
-    """One draw of the process: a smooth function of x for every context.
+class Paths:
+    """Draws of the process that share their frequencies: smooth functions of x for every context.
+
+    Given the frequencies the draws are independent, so over the frequencies they are uncorrelated
+    and each has the moments of the posterior.
 
     Attributes:
         Omega: frequencies (d, M).
-        A: feature weights (2 M, n).
-        gp: the process whose data carry the update, None for a pure feature path.
-        v: update weights (N,).
+        A: feature weights (T, 2 M, n).
+        updates: what the data add, None for pure feature paths.
     """
 
     Omega: Array
     A: Array
-    gp: GaussianProcess | None = None
-    v: Array | None = None
+    updates: Updates | None = None
 
     def __call__(self, x: Array) -> Array:
-        """Values (k, n) at configs (k, d)."""
-        return self._update(x, features(x, self.Omega) @ self.A)
+        """Values (T, k, n) at configs (k, d)."""
+        return self._updated(x, features(x, self.Omega) @ self.A)
 
     def roughly(self, x: Array) -> Array:
-        """Values (k, n) with the prior part in single precision: enough to rank candidates."""
+        """Values (T, k, n), the prior part in single precision: enough to rank candidates."""
         phi = features(x.astype(np.float32), self.Omega.astype(np.float32))
-        return self._update(x, (phi @ self.A.astype(np.float32)).astype(np.float64))
+        return self._updated(x, (phi @ self.A.astype(np.float32)).astype(np.float64))
 
-    def _update(self, x: Array, values: Array) -> Array:
-        if self.gp is not None and self.v is not None:
-            values += self.gp.kernel.weigh(x, self.gp.X, self.gp.c, self.v)
+    def _updated(self, x: Array, values: Array) -> Array:
+        if self.updates is not None:
+            values += self.updates(x)
         return values
 
-    def with_gradient(self, x: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Values (k, n), and a function from weights p (k, n) to the gradient (k, d) of p'f."""
+    def with_gradient(self, x: Array, owner: Indices) -> tuple[Array, Callable[[Array], Array]]:
+        """Values (k, n) of path owner[r] at config r, and a function from weights p (k, n) to the
+        gradient (k, d) of p'f. `owner` (k,) is sorted."""
+        spans = spans_of(owner)
         phi = features(x, self.Omega)
         M = self.Omega.shape[1]
-        values = phi @ self.A
+        values = np.empty((len(x), self.A.shape[2]))
+        for t, rows in spans:
+            values[rows] = phi[rows] @ self.A[t]
         update_gradient: Callable[[Array], Array] | None = None
-        if self.gp is not None and self.v is not None:
-            update, update_gradient = self.gp.kernel.weigh_with_slope(
-                x, self.gp.X, self.gp.c, self.v
-            )
+        if self.updates is not None:
+            update, update_gradient = self.updates.with_gradient(x, spans)
             values += update
 
         def gradient(p: Array) -> Array:
-            blended = p @ self.A.T  # (k, 2 M)
+            blended = np.empty_like(phi)
+            for t, rows in spans:
+                blended[rows] = p[rows] @ self.A[t].T
             by_phase = phi[:, :M] * blended[:, M:] - phi[:, M:] * blended[:, :M]
             slope = by_phase @ self.Omega.T
             return slope if update_gradient is None else slope + update_gradient(p)
@@ -183,22 +189,28 @@ def features(x: npt.NDArray[Real], Omega: npt.NDArray[Real]) -> npt.NDArray[Real
     return np.concatenate([np.cos(phase), np.sin(phase)], axis=1)
 
 
-def draw_path(gp: GaussianProcess, rng: np.random.Generator, sampler: Sampler = "pathwise") -> Path:
-    """One posterior draw, by Matheron's rule or in the paper's Fourier weight space."""
-    pathwise = sampler == "pathwise"
-    basis = _draw_basis(gp.kernel, rng, PATHWISE_FEATURES if pathwise else RFF_FEATURES)
-    weights = basis.white(rng)
+def draw_paths(
+    gp: GaussianProcess, rngs: Sequence[np.random.Generator], sampler: Sampler = "pathwise"
+) -> Paths:
+    """A posterior draw for each source of chance, by Matheron's rule or in the paper's Fourier
+    weight space (condensed data know the first only). The first source also draws the frequencies.
+    """
+    pathwise = sampler == "pathwise" or gp.spread is not None
+    basis = _draw_basis(gp.kernel, rngs[0], PATHWISE_FEATURES if pathwise else RFF_FEATURES)
+    weights = [basis.white(rng) for rng in rngs]
     phi = features(gp.X, basis.Omega)  # (N, 2 M)
-    A = basis.spread(weights)
-    prior = np.einsum("Nf,Nf->N", phi, A.T[gp.c])
-    noise = gp.kernel.noise + gp.jitter
-    residual = gp.y - prior - np.sqrt(noise) * rng.standard_normal(len(gp.y))
+    A = np.stack([basis.spread(w) for w in weights])
+    prior = np.stack([np.einsum("Nf,Nf->N", phi, a.T[gp.c]) for a in A])
     if pathwise:
-        return Path(basis.Omega, A, gp, linalg.solve(gp.L, residual))
+        return Paths(basis.Omega, A, Updates(gp.kernel, gp.X, gp.c, gp.draw(prior, rngs)))
+    noise = gp.kernel.noise + gp.jitter
     K = basis.gram(phi, gp.c)
     K.flat[:: len(K) + 1] += noise
     L, _ = linalg.factorize(K)
-    return Path(basis.Omega, A + basis.spread(basis.gather(phi, gp.c, linalg.solve(L, residual))))
+    for t, rng in enumerate(rngs):
+        residual = gp.y - prior[t] - np.sqrt(noise) * rng.standard_normal(len(gp.y))
+        A[t] += basis.spread(basis.gather(phi, gp.c, linalg.solve(L, residual)))
+    return Paths(basis.Omega, A)
 
 
 def _draw_basis(kernel: Kernel, rng: np.random.Generator, count: int) -> ProductBasis | JointBasis:

@@ -15,14 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drbqo_ray.core.condense import condense, evenly
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.kernels import KernelFamily
+from drbqo_ray.core.kernels import Kernel, KernelFamily
 from drbqo_ray.core.likelihood import Likelihood, fit
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
+EXACT_LIMIT = 2000
+FIT_ROWS = 1000
 REFIT_SHARE = 40
+LONGEST_WAIT = 256
 FRESH_GROWTH = 1.5
 SURPRISE = 1.5
 MARGIN = 3.0
@@ -53,7 +57,7 @@ class Fit:
     @property
     def due(self) -> int:
         """Size of the data at which the next fit is due."""
-        return self.size + max(1, self.size // REFIT_SHARE)
+        return self.size + min(max(1, self.size // REFIT_SHARE), LONGEST_WAIT)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain-data form."""
@@ -72,6 +76,30 @@ class Fit:
         return Fit(**{**plain, "parameters": tuple(plain["parameters"])})
 
 
+@dataclass(frozen=True, eq=False)
+class Base:
+    """The posterior at the size of the last fit: exact for little data, condensed for much.
+
+    Attributes:
+        gp: the posterior.
+        scores: the scores (N,) it was condensed from, None if it is exact.
+    """
+
+    gp: GaussianProcess
+    scores: Array | None
+
+    @staticmethod
+    def of(kernel: Kernel, X: Array, c: Indices, scores: Array) -> Base:
+        """The posterior given scores (N,) of the pairs (X, c)."""
+        if len(scores) <= EXACT_LIMIT:
+            return Base(GaussianProcess.condition(kernel, X, c, scores), None)
+        return Base(condense(kernel, X, c, scores), scores.copy())
+
+    def holds(self, scores: Array) -> bool:
+        """Whether it can go on with these scores (N,) of the same pairs."""
+        return self.scores is None or np.array_equal(self.scores, scores)
+
+
 class Surrogate:
     """A Gaussian process that follows a growing list of scores.
 
@@ -87,42 +115,56 @@ class Surrogate:
         self.family = family
         self.prior_weight = prior_weight
         self.last_fit = last_fit
+        self._base: Base | None = None
         self._gp: GaussianProcess | None = None
+
+    def with_fit(self, fit: Fit | None) -> Surrogate:
+        """The same model with other hyperparameters."""
+        return Surrogate(self.family, self.prior_weight, fit)
 
     def copy(self) -> Surrogate:
         """A model in the same state that can go its own way."""
         twin = Surrogate(self.family, self.prior_weight, self.last_fit)
-        twin._gp = self._gp
+        twin._base, twin._gp = self._base, self._gp
         return twin
 
-    def update(self, X: Array, c: Indices, y: Array) -> GaussianProcess:
+    def update(self, X: Array, c: Indices, y: Array, refit: bool = True) -> GaussianProcess:
         """The posterior given all scores y (N,), N >= 1, of the pairs (X (N, d), c (N,)).
 
         Rows that were given before must come first and in the same order; scores may change.
+        Without `refit` a fit that is due waits, unless there is none yet.
         """
-        if self.last_fit is None or len(y) >= self.last_fit.due:
-            self.last_fit = self._fit(X, c, y)
-            self._gp = None
+        if self.last_fit is None or (refit and len(y) >= self.last_fit.due):
+            self.last_fit = self.fit(X, c, y)
+            self._base = None
         scores = (y - self.last_fit.center) / self.last_fit.scale
-        gp = self._gp
-        if gp is None:
-            size = min(self.last_fit.size, len(y))
+        size = min(self.last_fit.size, len(y))
+        if self._base is None or not self._base.holds(scores[:size]):
             kernel = self.family.unpack(np.array(self.last_fit.parameters))
-            gp = GaussianProcess.condition(kernel, X[:size], c[:size], scores[:size])
-        for row in range(len(gp.y), len(y)):
+            self._base = Base.of(kernel, X[:size], c[:size], scores[:size])
+            self._gp = self._base.gp
+        assert self._gp is not None
+        gp, lead = self._gp, len(self._base.gp.y)
+        for row in range(size + len(gp.y) - lead, len(y)):
             gp = gp.extended(X[row], int(c[row]))
-        self._gp = gp.with_scores(scores)
+        lead_scores = scores[:size] if self._base.scores is None else self._base.gp.y
+        self._gp = gp.with_scores(np.concatenate([lead_scores, scores[size:]]))
         return self._gp
 
-    def _fit(self, X: Array, c: Indices, y: Array) -> Fit:
+    def fit(self, X: Array, c: Indices, y: Array) -> Fit:
+        """Hyperparameters for the scores y (N,); the model itself stays as it is."""
         center = float(np.mean(y))
         spread = float(np.std(y))
         scale = spread if spread > 1e-12 * max(1e-300, float(np.abs(y).max())) else 1.0
-        likelihood = Likelihood(self.family, X, c, (y - center) / scale, self.prior_weight)
-        found, value, explored = self._search(likelihood, len(y) * math.log(scale))
+        z = (y - center) / scale
+        if len(y) > EXACT_LIMIT:
+            rows = evenly(len(y), FIT_ROWS)
+            X, c, z = X[rows], c[rows], z[rows]
+        likelihood = Likelihood(self.family, X, c, z, self.prior_weight)
+        found, value, explored = self._search(likelihood, len(z) * math.log(scale), len(y))
         return Fit(tuple(float(v) for v in found), len(y), explored, value, center, scale)
 
-    def _search(self, likelihood: Likelihood, volume: float) -> tuple[Array, float, int]:
+    def _search(self, likelihood: Likelihood, volume: float, size: int) -> tuple[Array, float, int]:
         """Parameters, their log posterior, and the size at the last fit from several starts.
 
         `volume` is what standardizing adds to the log density of the scores.
@@ -132,11 +174,12 @@ class Surrogate:
         They win only by a clear margin: two basins that are about as likely can recommend very
         different configs, and going to and fro between them helps no one.
         """
-        last, size = self.last_fit, len(likelihood.y)
+        last = self.last_fit
         warm, warm_value = likelihood.prior_mean, -math.inf
         if last is not None:
             warm, warm_value = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
-            surprise = last.value - (warm_value - volume) > SURPRISE * (1 + size - last.size)
+            drop = last.value - (warm_value - volume)
+            surprise = size <= EXACT_LIMIT and drop > SURPRISE * (1 + size - last.size)
             if size < FRESH_GROWTH * last.explored and not surprise:
                 return warm, warm_value - volume, last.explored
         starts = [likelihood.prior_mean, *_best_starts(likelihood, _spread_starts(likelihood))]

@@ -100,7 +100,7 @@ class ReportingOptimizer(Optimizer):
         usable = self._history.usable
         if not len(usable):
             return {}
-        means = self._current()[1].means(self._history.config_Z[usable])  # (m, n)
+        means = self.model.look()[1].means(self._history.config_Z[usable])  # (m, n)
         picked = {}
         for label in labels:
             values = means @ self.reference

@@ -60,7 +60,7 @@ def test_posterior_and_likelihood_equal_those_of_gpytorch(shape, kind, seed):
     np.testing.assert_allclose(gp.means(x).ravel(), mean, rtol=0, atol=1e-8)
     for k, config in enumerate(x):
         block = covariance[k * n : (k + 1) * n, k * n : (k + 1) * n]
-        np.testing.assert_allclose(gp.covariance(config), block, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(gp.covariance(config[None]), block, rtol=0, atol=1e-8)
     assert likelihood(parameters)[0] == pytest.approx(value, rel=1e-8, abs=1e-8)
 
 
@@ -113,17 +113,17 @@ def test_a_factor_extended_200_times_equals_a_fresh_one(shape, kind):
     assert np.abs(grown.L - gp.L).max() <= 1e-9
     x = rng.random((4, 3))
     np.testing.assert_allclose(grown.means(x), gp.means(x), rtol=0, atol=1e-8)
-    np.testing.assert_allclose(grown.covariance(x[0]), gp.covariance(x[0]), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(grown.covariance(x[:1]), gp.covariance(x[:1]), rtol=0, atol=1e-9)
 
 
 def test_a_pending_pair_shrinks_the_variance_and_its_score_does_not_matter():
     rng = np.random.default_rng(2)
     gp = random_process("se", "folds", rng)
     x = rng.random(3)
-    without = gp.extended(x, 1).covariance(x)
-    np.testing.assert_array_equal(without, gp.extended(x, 1, 5.0).covariance(x))
-    assert without[1, 1] < 0.5 * gp.covariance(x)[1, 1]
-    assert (np.diagonal(without) <= np.diagonal(gp.covariance(x)) + 1e-12).all()
+    without = gp.extended(x, 1).covariance(x[None])
+    np.testing.assert_array_equal(without, gp.extended(x, 1, 5.0).covariance(x[None]))
+    assert without[1, 1] < 0.5 * gp.covariance(x[None])[1, 1]
+    assert (np.diagonal(without) <= np.diagonal(gp.covariance(x[None])) + 1e-12).all()
 
 
 @pytest.mark.parametrize(("shape", "kind"), KINDS)
@@ -139,7 +139,7 @@ def test_quadrature_is_the_weighted_full_posterior(shape, kind):
     blocks = np.array([covariance[4 * k : 4 * k + 4, 4 * k : 4 * k + 4] for k in range(5)])
     np.testing.assert_allclose(got_variance, blocks @ p @ p, rtol=0, atol=1e-9)
     np.testing.assert_allclose(got_mean, gp.means(x) @ p, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(got_variance[0], p @ gp.covariance(x[0]) @ p, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(got_variance[0], p @ gp.covariance(x[:1]) @ p, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("shape", "kind"), KINDS)
@@ -169,7 +169,7 @@ def test_200_identical_points_are_averaged(shape):
     y = np.tile([0.0, 1.0], 100)
     gp = GaussianProcess.condition(bound_kernel(shape, 1e-6), X, c, y)
     assert gp.means(X[:1])[0, 0] == pytest.approx(0.5, abs=1e-4)
-    assert np.isfinite(gp.covariance(X[0])).all()
+    assert np.isfinite(gp.covariance(X[:1])).all()
     for _ in range(5):
         gp = gp.extended(X[0], 0, 1.0)
     assert gp.means(X[:1])[0, 0] == pytest.approx(105 / 205, abs=1e-3)
@@ -193,7 +193,7 @@ def test_one_observation_is_enough(shape, kind):
     gp = GaussianProcess.condition(single.family.unpack(found), single.X, single.c, single.y)
     assert np.isfinite(found).all()
     assert 0 < gp.means(single.X)[0, single.c[0]] <= 0.7
-    assert np.isfinite(gp.covariance(single.X[0])).all()
+    assert np.isfinite(gp.covariance(single.X[:1])).all()
 
 
 def test_jitter_that_was_needed_is_logged_and_counted_as_noise(caplog):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from drbqo_ray.cluster import fits_beside
 from drbqo_ray.cluster.keeper import Keeper
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.replay import recommend, replay, tell_optimizer
@@ -166,10 +167,10 @@ def test_telling_does_not_wait_for_a_long_thought(ram, monkeypatch):
     thinking = threading.Event()
     ask = keeper._optimizer.ask
 
-    def slowly():
+    def slowly(q):
         thinking.set()
         time.sleep(2.0)
-        return ask()
+        return ask(q)
 
     monkeypatch.setattr(keeper._optimizer, "ask", slowly)
     waiting = threading.Thread(target=keeper.take, args=(1, 1, 1))
@@ -202,10 +203,28 @@ def test_a_keeper_whose_disk_fails_acknowledges_nothing_and_says_so(ram):
 def test_an_optimizer_that_breaks_is_reported_to_whoever_waits(ram, monkeypatch):
     keeper = Keeper(ram / "run", problem_of("random"), 4, {})
 
-    def breaks():
+    def breaks(q):
         raise FloatingPointError("singular")
 
     monkeypatch.setattr(keeper._optimizer, "ask", breaks)
     with pytest.raises(RunFailed, match="FloatingPointError: singular"):
         keeper.take(0, 1, 1)
     keeper.close()
+
+
+def test_with_several_slots_fits_are_made_beside_and_replayed(ram, monkeypatch):
+    monkeypatch.setattr(fits_beside, "SMALL", 4)
+    keeper = Keeper(ram / "run", problem_of("drbqo"), 60, {})
+    told = 0
+    while told < 60:
+        for suggestion in keeper.take(told, 4, 4):
+            keeper.tell([score_of(suggestion)])
+            told += 1
+        time.sleep(0.005)
+    final = keeper.finish("finished")
+    records = list(read_journal(ram / "run"))
+    fits = [record.data for record in records if record.kind == "fit"]
+    late = [fit for fit in fits if fit["fit"]["size"] < fit["told"]]
+    assert late
+    replayed = replay(records, problem_of("drbqo"))
+    assert replayed.optimizer.recommend() == final.recommendation

@@ -10,25 +10,19 @@ import numpy as np
 import pytest
 
 from drbqo_ray.core.kernels import SHAPES
-from drbqo_ray.core.paths import draw_path, features
-from tests.gp_problems import CONTEXT_KINDS, joint_posterior, random_process, slopes
+from drbqo_ray.core.paths import draw_paths, features
+from tests.gp_problems import (
+    CONTEXT_KINDS,
+    joint_posterior,
+    miss,
+    moments_miss,
+    random_process,
+    slopes,
+)
 
 DRAWS = 4000
 STANDARD_ERRORS = 5.0
 SAMPLERS = ("pathwise", "rff")
-
-
-def miss(values: np.ndarray, exact: np.ndarray) -> float:
-    """Largest distance of the mean of values (S, ...) from exact, in standard errors."""
-    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return float((np.abs(values.mean(axis=0) - exact) / error).max())
-
-
-def moments_miss(draws: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float:
-    """Largest miss of the first two moments of draws (S, k), in standard errors."""
-    centered = draws - mean
-    products = centered[:, :, None] * centered[:, None, :]
-    return max(miss(draws, mean), miss(products, covariance))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +38,7 @@ def test_4000_pathwise_draws_match_the_exact_posterior(shape, kind, noise):
     rng = np.random.default_rng(20)
     gp = random_process(shape, kind, rng, noise=noise, N=12, d=2, n=3)
     x = rng.random((2, 2))
-    draws = np.array([draw_path(gp, rng)(x).ravel() for _ in range(DRAWS)])
+    draws = np.array([draw_paths(gp, [rng])(x).ravel() for _ in range(DRAWS)])
     assert moments_miss(draws, *joint_posterior(gp, x)) < STANDARD_ERRORS
 
 
@@ -54,7 +48,7 @@ def test_4000_weight_space_draws_match_the_exact_posterior(shape, kind):
     rng = np.random.default_rng(20)
     gp = random_process(shape, kind, rng, noise=1e-2, N=10, d=2, n=3)
     x = rng.random((2, 2))
-    draws = np.array([draw_path(gp, rng, "rff")(x).ravel() for _ in range(DRAWS)])
+    draws = np.array([draw_paths(gp, [rng], "rff")(x).ravel() for _ in range(DRAWS)])
     assert moments_miss(draws, *joint_posterior(gp, x)) < STANDARD_ERRORS
 
 
@@ -65,7 +59,7 @@ def test_a_weight_space_draw_has_the_posterior_of_its_own_features(shape, kind):
     x, contexts = np.repeat(rng.random((2, 2)), 3, axis=0), np.tile(np.arange(3), 2)
 
     def whitened() -> np.ndarray:
-        path = draw_path(gp, rng, "rff")
+        path = draw_paths(gp, [rng], "rff")
         count = path.Omega.shape[1]
         seen, new = features(gp.X, path.Omega), features(x, path.Omega)
         B = gp.kernel.B
@@ -73,7 +67,7 @@ def test_a_weight_space_draw_has_the_posterior_of_its_own_features(shape, kind):
         cross = new @ seen.T / count * B[np.ix_(contexts, gp.c)]
         prior = new @ new.T / count * B[np.ix_(contexts, contexts)]
         covariance = prior - cross @ np.linalg.solve(K, cross.T)
-        values = path(x)[np.arange(6), contexts]
+        values = path(x)[0, np.arange(6), contexts]
         gap = values - cross @ np.linalg.solve(K, gp.y)
         return np.linalg.solve(np.linalg.cholesky(covariance), gap)
 
@@ -87,15 +81,17 @@ def test_a_weight_space_draw_has_the_posterior_of_its_own_features(shape, kind):
 def test_path_gradients_equal_finite_differences(sampler, shape, kind):
     rng = np.random.default_rng(9)
     gp = random_process(shape, kind, rng, N=10)
-    path = draw_path(gp, rng, sampler)
+    paths = draw_paths(gp, [rng, np.random.default_rng(1)], sampler)
     x, p = 0.1 + 0.8 * rng.random((3, 3)), rng.dirichlet(np.ones(4), 3)
+    owner = np.array([0, 1, 1])
 
-    values, gradient = path.with_gradient(x)
+    values, gradient = paths.with_gradient(x, owner)
 
-    np.testing.assert_allclose(values, path(x), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(values, paths(x)[owner, np.arange(3)], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(paths.roughly(x), paths(x), rtol=0, atol=1e-4)
     got = gradient(p)
     for k in range(3):
-        numeric = slopes(lambda z, k=k: path(z[None])[0] @ p[k], x[k], 1e-5)
+        numeric = slopes(lambda z, k=k: paths(z[None])[owner[k], 0] @ p[k], x[k], 1e-5)
         np.testing.assert_allclose(got[k], numeric, rtol=0, atol=1e-6 * np.abs(numeric).max())
 
 
@@ -104,7 +100,7 @@ def test_path_gradients_equal_finite_differences(sampler, shape, kind):
 def test_a_draw_passes_through_scores_without_noise(sampler, kind):
     rng = np.random.default_rng(6)
     gp = random_process("se", kind, rng, noise=1e-8, N=8)
-    values = draw_path(gp, rng, sampler)(gp.X)[np.arange(8), gp.c]
+    values = draw_paths(gp, [rng], sampler)(gp.X)[0, np.arange(8), gp.c]
     np.testing.assert_allclose(values, gp.y, rtol=0, atol=1e-3)
 
 
@@ -126,7 +122,18 @@ def test_two_draws_differ_and_one_seed_gives_one_draw(sampler):
     gp = random_process("se", "folds", np.random.default_rng(0))
     x = np.random.default_rng(1).random((4, 3))
     rng = np.random.default_rng(2)
-    first, second = draw_path(gp, rng, sampler), draw_path(gp, rng, sampler)
-    again = draw_path(gp, np.random.default_rng(2), sampler)
+    first, second = draw_paths(gp, [rng], sampler), draw_paths(gp, [rng], sampler)
+    again = draw_paths(gp, [np.random.default_rng(2)], sampler)
     assert np.abs(first(x) - second(x)).max() > 1e-3
     np.testing.assert_array_equal(first(x), again(x))
+
+
+@pytest.mark.parametrize("kind", CONTEXT_KINDS)
+def test_draws_made_together_have_the_posterior_each_and_no_correlation(kind):
+    rng = np.random.default_rng(5)
+    gp = random_process("se", kind, rng, noise=1e-2, N=10, d=2, n=3)
+    x = rng.random((1, 2))
+    mean, covariance = joint_posterior(gp, x)
+    draws = np.array([draw_paths(gp, [rng, rng])(x).ravel() for _ in range(DRAWS)])
+    both = np.kron(np.eye(2), covariance)
+    assert moments_miss(draws, np.tile(mean, 2), both) < STANDARD_ERRORS

@@ -1,0 +1,128 @@
+"""The posterior the next suggestion is made from, and the same with pending ones counted in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.surrogate import Fit, Surrogate
+from drbqo_ray.history import History
+from drbqo_ray.records import Suggestion
+from drbqo_ray.space import Space
+
+Array = npt.NDArray[np.float64]
+
+PENDING_LIMIT = 256
+
+
+class Model:
+    """Follows a history of evaluations; computes nothing twice.
+
+    Attributes:
+        fits_beside: whether someone else makes the fits that are due, by `fit_job`; the model goes
+            on with the last one until then.
+
+    Args:
+        surrogate: the process that follows the scores.
+        history: what has been evaluated.
+        space: the search space.
+    """
+
+    def __init__(self, surrogate: Surrogate, history: History, space: Space) -> None:
+        self._surrogate = surrogate
+        self._history = history
+        self._space = space
+        self.fits_beside = False
+        self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
+        self._ahead: tuple[GaussianProcess, tuple[int, ...], GaussianProcess] | None = None
+
+    @property
+    def last_fit(self) -> Fit | None:
+        """The hyperparameters in use; None before the model was first needed."""
+        return self._surrogate.last_fit
+
+    @last_fit.setter
+    def last_fit(self, fit: Fit | None) -> None:
+        self._surrogate = self._surrogate.with_fit(fit)
+        self._cache = None
+
+    def posterior(self) -> GaussianProcess:
+        """The posterior for the next suggestion; a fit it needed is kept."""
+        fit, gp = self.look()
+        if fit is not self._surrogate.last_fit:
+            assert self._cache is not None
+            self._surrogate = self._cache[1]
+        return gp
+
+    def look(self) -> tuple[Fit, GaussianProcess]:
+        """Fit and posterior given all scores. Only `posterior` keeps a new fit, so that looking
+        at the recommendation never changes what is asked next."""
+        size = len(self._history)
+        if self._cache is None or self._cache[0] != size:
+            model = self._surrogate.copy()
+            Z, c, y = self._history.Z, self._history.c, self._history.scores()
+            gp = model.update(Z, c, y, refit=not self.fits_beside)
+            self._cache = (size, model, gp)
+        _, model, gp = self._cache
+        assert model.last_fit is not None
+        return model.last_fit, gp
+
+    def fit_job(self) -> Callable[[], Fit] | None:
+        """A function that makes the fit that is due, None if none is.
+
+        It works on a copy of the data, so another thread may run it while this one asks and
+        tells. Set `last_fit` to what it returns.
+        """
+        last = self.last_fit
+        if last is None or len(self._history) < last.due:
+            return None
+        Z, c, y = self._history.Z.copy(), self._history.c.copy(), self._history.scores()
+        surrogate = self._surrogate.with_fit(last)
+        return lambda: surrogate.fit(Z, c, y)
+
+    def with_pending(
+        self,
+        gp: GaussianProcess,
+        pending: Mapping[int, Suggestion],
+        points: Mapping[int, Array],
+        near: Array,
+    ) -> GaussianProcess:
+        """The posterior as if each pending score came out at its mean.
+
+        Of very many pending pairs only those nearest to the configs `near` (k, d) count: the others
+        hardly change what is known there. The last posterior is kept, so that a batch conditions
+        on each of its members once.
+        """
+        ids = tuple(pending)
+        if len(ids) > PENDING_LIMIT:
+            return self._given(gp, gp, self._nearest(gp, ids, points, near), pending, points)
+        base, known, ahead = self._ahead or (gp, (), gp)
+        if base is not gp or ids[: len(known)] != known:
+            known, ahead = (), gp
+        ahead = self._given(gp, ahead, ids[len(known) :], pending, points)
+        self._ahead = (gp, ids, ahead)
+        return ahead
+
+    def _given(
+        self,
+        gp: GaussianProcess,
+        ahead: GaussianProcess,
+        ids: Sequence[int],
+        pending: Mapping[int, Suggestion],
+        points: Mapping[int, Array],
+    ) -> GaussianProcess:
+        if not ids:
+            return ahead
+        z = self._space.features(np.array([points[id] for id in ids]))
+        contexts = np.array([pending[id].context for id in ids])
+        return ahead.given(z, contexts, gp.means(z)[np.arange(len(ids)), contexts])
+
+    def _nearest(
+        self, gp: GaussianProcess, ids: Sequence[int], points: Mapping[int, Array], near: Array
+    ) -> list[int]:
+        z = self._space.features(np.array([points[id] for id in ids]))
+        order = np.argsort(gp.kernel.distances(z, near).min(axis=1), kind="stable")
+        return [ids[k] for k in np.sort(order[:PENDING_LIMIT])]
