@@ -51,10 +51,9 @@ class Model:
 
     def posterior(self) -> GaussianProcess:
         """The posterior for the next suggestion; a fit it needed is kept."""
-        fit, gp = self.look()
-        if fit is not self._surrogate.last_fit:
-            assert self._cache is not None
-            self._surrogate = self._cache[1]
+        _, gp = self.look()
+        assert self._cache is not None
+        self._surrogate = self._cache[1]
         return gp
 
     def look(self) -> tuple[Fit, GaussianProcess]:
