@@ -40,6 +40,7 @@ Rngs = Sequence[np.random.Generator]
 INCUMBENTS = 8
 SHORTLIST = 64
 BATCH_PAIRS = 512
+LEAN_ABOVE = 800
 
 
 class Optimizer:
@@ -172,7 +173,8 @@ class Optimizer:
         choices = self._design.choices
         if choices is not None:
             return self._design.spread(choices, acquisition.values(self.space.features(choices)))
-        U = maximize(acquisition, self.space, self._incumbents(gp), rngs[0])
+        lean = len(rngs) * len(gp.y) > LEAN_ABOVE
+        U = maximize(acquisition, self.space, self._incumbents(gp), rngs[0], lean)
         return self._open(acquisition, U, rngs)
 
     def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:

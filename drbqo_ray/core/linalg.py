@@ -48,8 +48,9 @@ def extend(L: Array, k: Array, kappa: float, floor: float) -> Array:
         floor: least value of s^2, so that a repeated row cannot break the factor.
     """
     N = len(L)
-    grown = np.zeros((N + 1, N + 1), order="F")
+    grown = np.empty((N + 1, N + 1), order="F")
     grown[:N, :N] = L
+    grown[:N, N] = 0.0
     row = blas.dtrsv(L, k, lower=1) if N else k
     grown[N, :N] = row
     grown[N, N] = np.sqrt(max(kappa - row @ row, floor))

@@ -2,7 +2,6 @@
 
 Scrambled Sobol points and perturbed incumbents are screened, the best climb by batched
 quasi-Newton steps on their continuous coordinates and by single moves on their discrete ones.
-Many functions at once get fewer starts each and a looser tolerance than a few do.
 Every point looked at is snapped, so nothing outside the space is ever proposed.
 """
 
@@ -21,14 +20,17 @@ Indices = npt.NDArray[np.int64]
 LOG2_CANDIDATES = 8
 PERTURBATIONS = 64
 ROUNDS = 4
-FEW = 4
-STARTS, STARTS_OF_MANY = 6, 3
-EFFORT, EFFORT_OF_MANY = Effort(), Effort(sift_after=4, finalists=1, tolerance=1e-6)
+STARTS, LEAN_STARTS = 6, 3
+THOROUGH, LEAN = Effort(), Effort(sift_after=4, finalists=1, tolerance=1e-6)
 SCALES = np.array([0.2, 0.05, 0.01, 0.002])
 
 
 def maximize(
-    acquisition: Acquisition, space: Space, incumbents: Array, rng: np.random.Generator
+    acquisition: Acquisition,
+    space: Space,
+    incumbents: Array,
+    rng: np.random.Generator,
+    lean: bool = False,
 ) -> Array:
     """Snapped points (T, p) of the space where each of the T functions is largest.
 
@@ -37,10 +39,10 @@ def maximize(
         space: the search space.
         incumbents: snapped points (m, p) of good configs seen so far, m >= 0.
         rng: source of the candidates.
+        lean: whether to save effort: fewer starts, a looser tolerance.
     """
     values = acquisition.values(space.features(pool := candidates(space, incumbents, rng)))
-    few = len(values) <= FEW
-    starts, effort = (STARTS, EFFORT) if few else (STARTS_OF_MANY, EFFORT_OF_MANY)
+    starts, effort = (LEAN_STARTS, LEAN) if lean else (STARTS, THOROUGH)
     owner = np.repeat(np.arange(len(values)), len(pool))
     keep = top_rows(values.ravel(), owner, starts)
     u, value = climb(acquisition, space, pool[keep % len(pool)], owner[keep], effort)

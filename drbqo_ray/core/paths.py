@@ -40,6 +40,7 @@ Sampler = Literal["pathwise", "rff"]
 Real = TypeVar("Real", np.float32, np.float64)
 
 PATHWISE_FEATURES = 128
+FEATURES_OF_MUCH_DATA, MUCH_DATA = 64, 800
 RFF_FEATURES = 1000
 
 
@@ -196,7 +197,7 @@ def draw_paths(
     weight space (condensed data know the first only). The first source also draws the frequencies.
     """
     pathwise = sampler == "pathwise" or gp.spread is not None
-    basis = _draw_basis(gp.kernel, rngs[0], PATHWISE_FEATURES if pathwise else RFF_FEATURES)
+    basis = _draw_basis(gp.kernel, rngs[0], _feature_count(pathwise, len(gp.y)))
     weights = [basis.white(rng) for rng in rngs]
     phi = features(gp.X, basis.Omega)  # (N, 2 M)
     A = np.stack([basis.spread(w) for w in weights])
@@ -211,6 +212,13 @@ def draw_paths(
         residual = gp.y - prior[t] - np.sqrt(noise) * rng.standard_normal(len(gp.y))
         A[t] += basis.spread(basis.gather(phi, gp.c, linalg.solve(L, residual)))
     return Paths(basis.Omega, A)
+
+
+def _feature_count(pathwise: bool, size: int) -> int:
+    """The more data, the less of a path is left to the prior part, whose moments hold for any M."""
+    if not pathwise:
+        return RFF_FEATURES
+    return PATHWISE_FEATURES if size <= MUCH_DATA else FEATURES_OF_MUCH_DATA
 
 
 def _draw_basis(kernel: Kernel, rng: np.random.Generator, count: int) -> ProductBasis | JointBasis:
