@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
+from drbqo_ray.adviser import Adviser
+from drbqo_ray.certainty import Certainty
 from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustPaths
 from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_contexts
 from drbqo_ray.core.gp import GaussianProcess
@@ -25,7 +27,7 @@ from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
 from drbqo_ray.design import Design
-from drbqo_ray.errors import InvalidInput, NothingObserved
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.evaluations import Evaluations, own_copy
 from drbqo_ray.history import History
 from drbqo_ray.methods import Report, find_method
@@ -33,12 +35,11 @@ from drbqo_ray.model import Model
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
+from drbqo_ray.stopping import StopRule
 
 Array = npt.NDArray[np.float64]
 Rngs = Sequence[np.random.Generator]
 
-INCUMBENTS = 8
-SHORTLIST = 64
 BATCH_PAIRS = 512
 LEAN_ABOVE = 800
 
@@ -59,6 +60,7 @@ class Optimizer:
         seed: same seed and same tells give the same asks.
         sampler: "pathwise" or the paper's "rff".
         hyperparameters: "map" with weak priors, or "mle" as in the paper.
+        stop_when: when `stop_reason` says to stop, e.g. "loss < 0.002"; None: never.
 
     Attributes:
         model: the posterior and its fits.
@@ -79,6 +81,7 @@ class Optimizer:
         seed: int = 0,
         sampler: Sampler = "pathwise",
         hyperparameters: Literal["map", "mle"] = "map",
+        stop_when: str | None = None,
     ) -> None:
         self.space = as_space(space)
         checked = check_contexts(contexts)
@@ -95,8 +98,15 @@ class Optimizer:
         self._history = History(self.space)
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._evaluations = Evaluations()
+        self.stop_when = None if stop_when is None else StopRule.parse(stop_when)
+        self._passed, self._next_look = 0, 0
+        self._stop_reason: str | None = None
         surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
         self.model = Model(surrogate, self._history, self.space)
+        self._adviser = Adviser(
+            self.model, self._history, self.space, self.uncertainty, self.reference,
+            self.method.report, self._sign,
+        )  # fmt: skip
 
     @overload
     def ask(self) -> Suggestion: ...
@@ -174,7 +184,7 @@ class Optimizer:
         if choices is not None:
             return self._design.spread(choices, acquisition.values(self.space.features(choices)))
         lean = len(rngs) * len(gp.y) > LEAN_ABOVE
-        U = maximize(acquisition, self.space, self._incumbents(gp), rngs[0], lean)
+        U = maximize(acquisition, self.space, self._adviser.incumbents(gp), rngs[0], lean)
         return self._open(acquisition, U, rngs)
 
     def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
@@ -228,18 +238,6 @@ class Optimizer:
         """The posterior for a decision about the configs z (k, d)."""
         pending, points = self._evaluations.pending, self._evaluations.points
         return self.model.with_pending(gp, pending, points, z)
-
-    def _incumbents(self, gp: GaussianProcess) -> Array:
-        """The best few configs so far as snapped points (m, p).
-
-        Only configs that did well in some context are looked at, so that the cost does not
-        grow with the square of the data.
-        """
-        numbers = self._history.best_rows(SHORTLIST)
-        means = gp.means(self._history.config_Z[numbers])
-        values = self._report_values(means, self.method.report)
-        order = np.argsort(-values, kind="stable")
-        return np.asarray(self._history.U[numbers[order[:INCUMBENTS]]])
 
     # telling
 
@@ -299,55 +297,34 @@ class Optimizer:
         """
         if report is not None:
             _one_of("report", report, get_args(Report))
-        usable = self._history.usable
-        if not len(usable) or not self._history.n_ok:
-            raise NothingObserved(
-                "A recommendation needs a config with a score and without a failed fold. "
-                f"Got {len(self._evaluations.outcomes)} outcomes, none of such a config. "
-                "Tell some scores first, or look at the reasons in `observations`."
-            )
-        _, gp = self.model.look()
-        means = gp.means(self._history.config_Z[usable])
-        best = int(np.argmax(self._report_values(means, report or self.method.report)))
-        return self._describe(int(usable[best]), means[best])
+        return self._adviser.recommend(report)
 
-    def _report_values(self, means: Array, report: Report) -> Array:
-        """Values (m,) that a report rule ranks configs by, from means (m, n)."""
-        if report == "mean":
-            return means @ self.reference
-        return self.uncertainty.solve(means, self.reference)[0]
-
-    def _describe(self, number: int, means: Array) -> Recommendation:
-        fit, gp = self.model.look()
-        robust, weights = self.uncertainty.solve(means[None], self.reference)
-        covariance = gp.covariance(self._history.config_Z[[number]])
-
-        def user(value: float) -> float:
-            return float(self._sign * (fit.center + fit.scale * value))
-
-        stds = fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
-        return Recommendation(
-            config=dict(self._history.configs[number]),
-            robust_value=user(float(robust[0])),
-            mean_value=user(float(means @ self.reference)),
-            weights=[float(w) for w in weights[0]],
-            context_means=[user(float(m)) for m in means],
-            context_stds=[float(s) for s in stds],
-            std=fit.scale * math.sqrt(variance),
-        )
+    def certainty(self) -> Certainty:
+        """How sure the recommendation is. Looking changes nothing that is asked later."""
+        return self._adviser.certainty(self._chance(2**32 - 2))
 
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and standard deviations of configs in every context, on the scale of
         the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
         """
-        if not self._history.n_ok:
-            raise NothingObserved("A prediction needs a score. Got none. Tell some scores first.")
-        points = [self.space.to_unit(self.space.validate(config)) for config in configs]
-        z = self.space.features(np.reshape(points, (len(points), len(self.space))))
-        fit, gp = self.model.look()
-        means = self._sign * (fit.center + fit.scale * gp.means(z))
-        return means, fit.scale * np.sqrt(gp.variances(z))
+        return self._adviser.predict(configs)
+
+    def stop_reason(self) -> str | None:
+        """Why to stop now by the rule `stop_when`, None to go on.
+
+        The certainty is looked at again after every twentieth part more scores, and not before
+        every context has had two beyond the initial ones.
+        """
+        size = len(self._history)
+        if self.stop_when is None or size < self.n_initial + 2 * self.n_contexts:
+            return None
+        if size < self._next_look or not len(self._history.usable):
+            return self._stop_reason
+        self._next_look = size + max(1, size // 20)
+        certainty = self.certainty()
+        self._passed = self._passed + 1 if self.stop_when.reached(certainty) else 0
+        self._stop_reason = self.stop_when.reason(certainty, size) if self._passed >= 2 else None
+        return self._stop_reason
 
     # the model
 

@@ -1,0 +1,142 @@
+"""What to recommend from the posterior, how sure that is, and where good configs lie.
+
+| symbol | meaning                                          | shape  |
+|--------|--------------------------------------------------|--------|
+| means  | posterior means of configs in every context      | (m, n) |
+| seen   | robust value of draws at evaluated configs       | (T, k) |
+| top    | largest robust value of draws in the whole space | (T,)   |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drbqo_ray.certainty import Certainty, certainty_of
+from drbqo_ray.core.acquisition import RobustPaths
+from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.maximize import maximize
+from drbqo_ray.core.paths import draw_paths
+from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.errors import NothingObserved
+from drbqo_ray.history import History
+from drbqo_ray.methods import Report
+from drbqo_ray.model import Model
+from drbqo_ray.records import Recommendation
+from drbqo_ray.space import Space
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+INCUMBENTS = 8
+SHORTLIST = 64
+DRAWS, DRAWS_TOGETHER = 64, 16
+
+
+@dataclass(frozen=True, eq=False)
+class Adviser:
+    """Reads a model; changes nothing that is asked later.
+
+    Attributes:
+        model: the posterior.
+        history: what has been evaluated.
+        space: the search space.
+        uncertainty: the set of weights.
+        reference: weights of the contexts (n,).
+        report: how configs are ranked.
+        sign: 1 if larger scores are better, -1 if smaller ones are.
+    """
+
+    model: Model
+    history: History
+    space: Space
+    uncertainty: UncertaintySet
+    reference: Array
+    report: Report
+    sign: float
+
+    def recommend(self, report: Report | None = None) -> Recommendation:
+        """The evaluated config with the best posterior value, without a failed fold."""
+        number, means = self._best(report or self.report)
+        fit, gp = self.model.look()
+        robust, weights = self.uncertainty.solve(means[None], self.reference)
+        covariance = gp.covariance(self.history.config_Z[[number]])
+
+        def user(value: float) -> float:
+            return float(self.sign * (fit.center + fit.scale * value))
+
+        stds = fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
+        return Recommendation(
+            config=dict(self.history.configs[number]),
+            robust_value=user(float(robust[0])),
+            mean_value=user(float(means @ self.reference)),
+            weights=[float(w) for w in weights[0]],
+            context_means=[user(float(m)) for m in means],
+            context_stds=[float(s) for s in stds],
+            std=fit.scale * math.sqrt(variance),
+        )
+
+    def _best(self, report: Report) -> tuple[int, Array]:
+        """Number and means (n,) of the config to recommend."""
+        usable = self.history.usable
+        if not len(usable) or not self.history.n_ok:
+            raise NothingObserved(
+                "A recommendation needs a config with a score and without a failed fold. "
+                f"Got {len(self.history)} outcomes, none of such a config. "
+                "Tell some scores first, or look at the reasons in `observations`."
+            )
+        _, gp = self.model.look()
+        means = gp.means(self.history.config_Z[usable])
+        best = int(np.argmax(self._values(means, report)))
+        return int(usable[best]), means[best]
+
+    def _values(self, means: Array, report: Report) -> Array:
+        """Values (m,) that a report rule ranks configs by, from means (m, n)."""
+        if report == "mean":
+            return means @ self.reference
+        return self.uncertainty.solve(means, self.reference)[0]
+
+    def incumbents(self, gp: GaussianProcess) -> Array:
+        """The best few configs so far as snapped points (m, p).
+
+        Only configs that did well in some context are looked at, so that the cost does not
+        grow with the square of the data.
+        """
+        numbers = self.history.best_rows(SHORTLIST)
+        values = self._values(gp.means(self.history.config_Z[numbers]), self.report)
+        order = np.argsort(-values, kind="stable")
+        return np.asarray(self.history.U[numbers[order[:INCUMBENTS]]])
+
+    def certainty(self, rng: np.random.Generator) -> Certainty:
+        """How sure the recommendation is, from DRAWS draws of the posterior; robust values are
+        compared, whatever the method reports."""
+        best, _ = self._best(self.report)
+        fit, gp = self.model.look()
+        rivals = np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
+        z = self.history.config_Z[[best, *rivals[rivals != best]]]
+        seen, top = [], []
+        for _ in range(DRAWS // DRAWS_TOGETHER):
+            paths = draw_paths(gp, [rng] * DRAWS_TOGETHER)
+            robust = RobustPaths(paths, self.uncertainty, self.reference)
+            U = maximize(robust, self.space, self.incumbents(gp), rng, lean=True)
+            top.append(robust(self.space.features(U), np.arange(len(U)))[0])
+            seen.append(robust.values(z))
+        found = certainty_of(np.concatenate(seen), np.concatenate(top), 0)
+        ends = sorted(self.sign * (fit.center + fit.scale * end) for end in found.interval)
+        return Certainty(found.probability, (ends[0], ends[1]), fit.scale * found.loss)
+
+    def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
+        """Posterior means and deviations of m configs on the user's scale, (m, n) each."""
+        if not self.history.n_ok:
+            raise NothingObserved("A prediction needs a score. Got none. Tell some scores first.")
+        points = [self.space.to_unit(self.space.validate(config)) for config in configs]
+        z = self.space.features(np.reshape(points, (len(points), len(self.space))))
+        fit, gp = self.model.look()
+        means = self.sign * (fit.center + fit.scale * gp.means(z))
+        return means, fit.scale * np.sqrt(gp.variances(z))

@@ -1,0 +1,116 @@
+"""How sure a recommendation is, against draws from the exact posterior, and when to stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drbqo_ray import Float, Optimizer
+from drbqo_ray.certainty import Certainty, certainty_of
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.stopping import StopRule
+
+SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
+
+
+def score(config, context: int) -> float:
+    return -((config["a"] - 0.3 - 0.05 * context) ** 2) - (config["b"] - 0.6) ** 2
+
+
+def searched(evaluations: int, mode: str = "max", **options) -> Optimizer:
+    sign = 1.0 if mode == "max" else -1.0
+    opt = Optimizer(SPACE, 3, mode=mode, seed=1, **options)
+    for _ in range(evaluations):
+        suggestion = opt.ask()
+        opt.tell(suggestion.id, sign * (2 + score(suggestion.config, suggestion.context)))
+    return opt
+
+
+def test_the_measures_are_those_of_the_draws():
+    seen = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [2.0, 1.5]])
+    top = np.array([1.5, 1.0, 3.0, 2.5])
+    found = certainty_of(seen, top, 0)
+    assert found.probability == 0.75
+    assert found.loss == pytest.approx((0.5 + 2.0 + 0.0 + 0.5) / 4)
+    assert found.interval == pytest.approx(np.quantile(seen[:, 0], [0.025, 0.975]))
+
+
+def test_certainty_agrees_with_draws_from_the_exact_posterior():
+    opt = searched(14)
+    best = opt.recommend()
+    found = opt.certainty()
+    fit, gp = opt.model.look()
+    configs = [o.config for o in opt.observations]
+    distinct = [c for k, c in enumerate(configs) if c not in configs[:k]]
+    z = opt.space.features(np.array([opt.space.to_unit(c) for c in distinct]))
+    covariance = gp.covariance(z) + 1e-12 * np.eye(3 * len(z))
+    rng = np.random.default_rng(0)
+    draws = rng.multivariate_normal(gp.means(z).ravel(), covariance, 4000, method="eigh")
+    robust = opt.uncertainty.solve(draws.reshape(-1, 3), opt.reference)[0].reshape(4000, -1)
+    own = distinct.index(best.config)
+    exact = np.mean(robust.argmax(axis=1) == own)
+    assert found.probability == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 64))
+    value = fit.center + fit.scale * robust[:, own]
+    middle, spread = value.mean(), value.std()
+    assert found.interval[0] == pytest.approx(middle - 1.96 * spread, abs=spread)
+    assert found.interval[1] == pytest.approx(middle + 1.96 * spread, abs=spread)
+    among_seen = fit.scale * (robust.max(axis=1) - robust[:, own]).mean()
+    assert found.loss > 0.5 * among_seen
+
+
+def test_looking_is_repeatable_changes_nothing_and_follows_the_mode():
+    opt, twin, mirror = searched(16), searched(16), searched(16, mode="min")
+    assert opt.certainty() == opt.certainty()
+    assert opt.ask() == twin.ask()
+    up, down = searched(16).certainty(), mirror.certainty()
+    assert down.interval == pytest.approx((-up.interval[1], -up.interval[0]), abs=1e-6)
+    assert down.loss == pytest.approx(up.loss, abs=1e-6)
+
+
+def test_more_evaluations_leave_less_to_lose():
+    assert searched(50).certainty().loss < 0.1 * searched(12).certainty().loss
+
+
+def test_a_search_stops_by_its_rule_and_says_why():
+    opt = Optimizer(SPACE, 3, seed=1, stop_when="loss < 0.01")
+    reasons = []
+    for _ in range(60):
+        suggestion = opt.ask()
+        opt.tell(suggestion.id, score(suggestion.config, suggestion.context))
+        reasons.append(opt.stop_reason())
+    first = next(k for k, reason in enumerate(reasons) if reason)
+    assert opt.n_initial + 2 * 3 <= first + 1 < 60
+    assert reasons[first].startswith(f"sure enough after {first + 1} evaluations: loss ")
+    assert searched(60).stop_reason() is None
+
+
+def test_a_rule_needs_to_hold_twice_in_a_row(monkeypatch):
+    opt = searched(30, stop_when="probability > 0.5")
+    answers = iter([0.9, 0.1, 0.9, 0.9])
+    monkeypatch.setattr(opt, "certainty", lambda: Certainty(next(answers), (0.0, 1.0), 0.0))
+    seen = []
+    for _ in range(4):
+        seen.append(opt.stop_reason())
+        for _ in range(3):
+            suggestion = opt.ask()
+            opt.tell(suggestion.id, score(suggestion.config, suggestion.context))
+    assert seen[:3] == [None, None, None]
+    assert seen[3] == "sure enough after 39 evaluations: probability 0.9 > 0.5"
+
+
+@given(st.sampled_from(["loss <", "probability >"]), st.floats(0, 0.999))
+def test_a_rule_reads_back_as_it_is_written(measure, limit):
+    rule = StopRule.parse(f"{measure} {limit:g}")
+    assert StopRule.parse(str(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "loss", "loss > 0.1", "probability < 0.5", "loss < nan", "loss < -1", "regret < 1",
+     "probability > 1", "loss < 0.1 or so", "loss<abc", 3, True],
+)  # fmt: skip
+def test_a_bad_rule_is_refused_with_an_example(text):
+    with pytest.raises(InvalidInput, match=r"loss < 0\.002"):
+        Optimizer(SPACE, 3, stop_when=text)
