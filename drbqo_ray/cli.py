@@ -1,4 +1,4 @@
-"""The command line: drbqo run | resume | status | methods | demo | experiment.
+"""The command line: drbqo run | resume | status | report | methods | demo | experiment.
 
 Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. Everything that can be checked
 is checked before the first fold is trained. Heavy modules are imported by the command that needs
@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -120,10 +120,12 @@ def cli() -> None:
 @click.option("--method", type=click.Choice(list(METHODS)), default="drbqo", show_default=True)
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--stop-when", metavar="RULE", help='Stop early, e.g. "loss < 0.002".')
 @_shared
 def run(
     objective: str, space: str | None, folds: int | None, evaluations: int, radius: Any,
-    storage: str, name: str | None, method: str, mode: str, seed: int, **how: Any,
+    storage: str, name: str | None, method: str, mode: str, seed: int, stop_when: str | None,
+    **how: Any,
 ) -> None:  # fmt: skip
     """Start a run: train EVALUATIONS single folds and recommend a config.
 
@@ -135,6 +137,7 @@ def run(
         what = load_problem(objective, space, folds)
         what |= {"method": method, "uncertainty": radius, "mode": mode, "seed": seed}
         what |= {"n_evaluations": evaluations, "storage": storage, "name": name}
+        what["stop_when"] = None if stop_when is None else stop_rule(stop_when)
     execute(objective, what, how)
 
 
@@ -142,8 +145,11 @@ def run(
 @click.argument("directory", metavar="DIR")
 @click.option("--name", help="Name of the run below DIR, if it has one.")
 @click.option("--evaluations", type=click.IntRange(min=1), help="New total.")
+@click.option("--stop-when", metavar="RULE", help='Another stop rule, or "never".')
 @_shared
-def resume(directory: str, name: str | None, evaluations: int | None, **how: Any) -> None:
+def resume(
+    directory: str, name: str | None, evaluations: int | None, stop_when: str | None, **how: Any
+) -> None:
     """Go on with the run in DIR from its journal.
 
     Whatever you do not say stays as it was.
@@ -155,6 +161,8 @@ def resume(directory: str, name: str | None, evaluations: int | None, **how: Any
         what = resume_arguments(saved) | {"resume": True}
         if evaluations is not None:
             what["n_evaluations"] = evaluations
+        if stop_when is not None:
+            what["stop_when"] = stop_rule(stop_when)
         objective = saved.run.problem.objective
         load(objective)
     execute(objective, what, how)
@@ -170,6 +178,27 @@ def status(directory: str, name: str | None) -> None:
 
         for line in SavedRun.read(directory, name).lines():
             click.echo(line)
+
+
+@cli.command()
+@click.argument("directory", metavar="DIR")
+@click.option("--name", help="Name of the run below DIR, if it has one.")
+@click.option(
+    "--out", metavar="FILE", help="Where the page goes; report.html in the run by default."
+)
+@click.option("--watch", is_flag=True, help="Serve the page on this machine while the run goes on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of --watch; any free one."
+)
+def report(directory: str, name: str | None, out: str | None, watch: bool, port: int) -> None:
+    """Make one offline HTML page of the run in DIR; works while the run is under way."""
+    with reported(BAD_USAGE):
+        from drbqo_ray import report_command
+
+        if watch:
+            report_command.watch(directory, name, port)
+        else:
+            click.echo(report_command.write(directory, name, out))
 
 
 @cli.command()
@@ -269,6 +298,16 @@ def load(objective: str) -> Any:
     return load_objective(objective)
 
 
+def stop_rule(text: str) -> str | None:
+    """The stop rule if it can be read, None for "never"."""
+    from drbqo_ray.stopping import StopRule
+
+    if text.strip() == "never":
+        return None
+    StopRule.parse(text)
+    return text
+
+
 def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
     """Run it, print what came out, and end with the exit code."""
     with reported(BAD_USAGE):
@@ -277,7 +316,7 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
 
             connect(how["address"], how["insecure"])
         make_storage(what["storage"], what["name"])
-    with reported(FAILED):
+    with reported(FAILED), left_at_once():
         from drbqo_ray.cluster.runner import run as start
 
         result = start(
@@ -309,7 +348,9 @@ def conclude(result: Any) -> None:
     from drbqo_ray.saved_run import recommendation_lines
 
     click.echo(f"run        {printable(result.storage)}")
-    for line in recommendation_lines(result.recommendation):
+    if result.stop_reason is not None:
+        click.echo(f"stopped    {printable(result.stop_reason)}")
+    for line in recommendation_lines(result.recommendation, result.certainty):
         click.echo(line)
     if result.stopped == "interrupted":
         click.echo(f"drbqo: interrupted; go on with `drbqo resume {result.storage}`", err=True)
@@ -325,6 +366,19 @@ def reported(code: int) -> Iterator[None]:
         misuse = (InvalidInput, ObjectiveError, ProblemChanged, JournalLocked)
         click.echo(f"drbqo: {printable_lines(error)}", err=True)
         raise SystemExit(BAD_USAGE if isinstance(error, misuse) else code) from None
+
+
+@contextmanager
+def left_at_once() -> Iterator[None]:
+    """End the process on a Ctrl-C that the run did not catch, without Ray's long leave-taking."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("drbqo: interrupted", err=True)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(INTERRUPTED)
 
 
 def main() -> None:

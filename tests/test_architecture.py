@@ -31,13 +31,14 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "objective": (("objective",), ("words",)),
     "screen": (("terminal", "tally", "progress"), ("words",)),
     "domains": (("space_file",), BASE),
-    "cluster": (("cluster", "cluster.*"), (*MODEL, *BESIDE)),
-    "tune": (("tune_searcher", "tune_searcher.*"), (*MODEL, *BESIDE)),
-    "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "cluster")),
+    "report": (("report", "report.*"), (*MODEL, "screen")),
+    "cluster": (("cluster", "cluster.*"), (*MODEL, *BESIDE, "report")),
+    "tune": (("tune_searcher", "tune_searcher.*"), (*MODEL, *BESIDE, "report")),
+    "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "cluster", "report")),
     "top": (
-        ("experiments", "experiments.*", "report", "report.*", "cli", "demo", "saved_run",
+        ("experiments", "experiments.*", "report_command", "plots", "cli", "demo", "saved_run",
          "cluster_access"),
-        (*MODEL, *BESIDE, "cluster", "tune", "search_cv"),
+        (*MODEL, *BESIDE, "report", "cluster", "tune", "search_cv"),
     ),
 }  # fmt: skip
 RAY_AT_MODULE_LEVEL = ("cluster.*", "tune_searcher.*")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drbqo_ray.certainty import Certainty
 from drbqo_ray.cluster.keeper import Final
 from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.replay import ReplayedRun, recommend
+from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend
 from drbqo_ray.cluster.storage import Place
 from drbqo_ray.records import Observation, Recommendation
 
@@ -29,9 +30,12 @@ class Result:
         observations: every outcome, in the order recorded.
         storage: the run directory with its journal. Of a run without storage it is a temporary
             directory that goes away with this object.
-        stopped: "finished" when the budget was used up, "interrupted" or "failed".
+        stopped: "finished" when the budget was used up or the stop rule was met, "interrupted" or
+            "failed".
         failure: why it failed, None when it did not.
         labels: what tells this run from its siblings, see `run_many`.
+        stop_reason: what the stop rule said, None when it did not stop the run.
+        certainty: how sure the recommendation is, None without one.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Result:
     failure: str | None = None
     labels: dict[str, Any] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list, repr=False)
+    stop_reason: str | None = None
+    certainty: Certainty | None = None
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per evaluation: id, fold, status, score, reason, seconds, node, and its config.
@@ -64,6 +70,13 @@ class Result:
         columns = ["id", "context", "status", "score", "reason", "seconds", "node", "attempts"]
         return pd.DataFrame(rows, columns=None if rows else columns)
 
+    def report(self, path: str | Path) -> Path:
+        """Write one offline HTML page about the run to `path`; returns where it is."""
+        from drbqo_ray.cluster.run_report import journal_facts
+        from drbqo_ray.report.file import write_report
+
+        return write_report(journal_facts(self.storage, self.name), path)
+
 
 def result_of(
     place: Place,
@@ -71,6 +84,7 @@ def result_of(
     stopped: str,
     failure: str | None = None,
     labels: dict[str, Any] | None = None,
+    stop_reason: str | None = None,
 ) -> Result:
     """The result of a run that has just stopped."""
     result = Result(
@@ -82,6 +96,8 @@ def result_of(
         failure=failure,
         labels=labels or {},
         outcomes=final.outcomes,
+        stop_reason=stop_reason,
+        certainty=final.certainty,
     )
     if place.temporary:
         weakref.finalize(result, shutil.rmtree, place.directory, ignore_errors=True)
@@ -94,8 +110,9 @@ def result_of_replay(
     """The result of a run that was finished before."""
     outcomes = list(run.outcomes.values())
     observations = [o.observation(run.suggestions[o.id]) for o in outcomes]
-    final = Final(recommend(run.optimizer), observations, outcomes)
-    return result_of(place, final, "finished", labels=labels)
+    certainty = how_sure(run.optimizer)
+    final = Final(recommend(run.optimizer), observations, outcomes, certainty)
+    return result_of(place, final, "finished", labels=labels, stop_reason=run.stop_reason)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""What a report knows of a run besides its optimizer: names, limits, how to run it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """Text to copy: a title and the code below it."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class About:
+    """A run as its keeper describes it. All but the name may be left out.
+
+    Attributes:
+        name: name of the run.
+        objective: name of what scored the folds.
+        method: name of the method.
+        budget: evaluations the run may use in all.
+        state: "finished", "interrupted", "failed", or None while it goes on.
+        seconds: how long the run was worked on.
+        fold_labels: what to call the contexts; "fold 0", "fold 1", ... by default.
+        details: pairs of a word and its text for the block that reproduces the run: versions,
+            seed, fingerprint of the data.
+        reproduce: code that runs it again.
+    """
+
+    name: str = "run"
+    objective: str | None = None
+    method: str | None = None
+    budget: int | None = None
+    state: str | None = None
+    seconds: float | None = None
+    fold_labels: tuple[str, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    reproduce: tuple[Snippet, ...] = ()

@@ -1,0 +1,1 @@
+"""The pictures of a report, as SVG that needs neither script nor network."""

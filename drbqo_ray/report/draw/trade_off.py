@@ -1,0 +1,96 @@
+"""Mean against spread of the folds, with the configs that no other beats in both."""
+
+from __future__ import annotations
+
+import math
+
+from markupsafe import Markup
+
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis
+from drbqo_ray.report.draw.svg import element, figure, path, text, tip
+from drbqo_ray.report.facts import Facts
+from drbqo_ray.report.pareto import Pareto, ParetoPoint
+from drbqo_ray.report.wording import Decimals
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 350.0, 70.0, 840.0, 44.0, 286.0
+CLIP = "pareto-area"
+FEW = 12
+
+
+def in_view(pareto: Pareto, minimize: bool) -> list[ParetoPoint]:
+    """The points that are drawn: the better half by mean when there are many."""
+    ordered = sorted(pareto.points, key=lambda p: p.mean if minimize else -p.mean)
+    return ordered[: max(len(ordered) // 2, min(len(ordered), FEW))]
+
+
+def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
+    """The points, the front, and through the robust choice a line of equal robust score."""
+    points = in_view(pareto, facts.minimize)
+    x = Scale.around([point.spread for point in points], LEFT, RIGHT)
+    y = Scale.around([point.mean for point in points], BOTTOM, TOP)
+    digits = Decimals.of([v for p in points for v in (p.mean, p.spread)])
+    better = "smaller" if facts.minimize else "larger"
+    area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
+    marks = [element("defs", element("clipPath", area, id=CLIP))]
+    marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)")
+    marks += bottom_axis(x, BOTTOM, "spread between folds (smaller is steadier)")
+    front = sorted((p for p in points if p.on_front), key=lambda p: p.spread)
+    marks.append(path([(x(p.spread), y(p.mean)) for p in front], "front"))
+    marks += _equal_robust(facts, pareto, x, y)
+    for point in sorted(points, key=lambda p: _kind(facts, p) != "other"):
+        words = (
+            f"config {point.number}: mean {digits.text(point.mean)}, spread"
+            f" {digits.text(point.spread)}{', on the front' if point.on_front else ''}"
+        )
+        kind = _kind(facts, point)
+        shape = "dot on-front" if point.on_front else "dot"
+        marks.append(
+            element("circle", tip(words), cx=x(point.spread), cy=y(point.mean),
+                    r=6.0 if kind != "other" else 3.5, cls=f"{shape} {kind} mark")
+        )  # fmt: skip
+    marks += _names(facts, points, x, y)
+    description = (
+        f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"
+        " is had only with more spread."
+    )
+    return figure(WIDTH, HEIGHT, "Mean score against spread", description, marks)
+
+
+def _kind(facts: Facts, point: ParetoPoint) -> str:
+    assert facts.ranking is not None
+    if point.number == facts.ranking.robust_choice:
+        return "robust"
+    return "mean" if point.number == facts.ranking.mean_choice else "other"
+
+
+def _equal_robust(facts: Facts, pareto: Pareto, x: Scale, y: Scale) -> list[Markup]:
+    """mean - sqrt(2 radius) spread is the robust score of the chi-square ball while every weight
+    is positive; configs on the line share it."""
+    found = facts.radius_path
+    chosen = next((p for p in pareto.points if _kind(facts, p) == "robust"), None)
+    if found is None or found.kind != "chi-square" or chosen is None:
+        return []
+    slope = math.sqrt(2 * found.own) * (-1 if facts.minimize else 1)
+    ends = [(s, chosen.mean + slope * (s - chosen.spread)) for s in (x.low, x.high)]
+    drawn = path([(x(s), y(m)) for s, m in ends], "equal", tip("equal robust score"))
+    return [element("g", drawn, clip_path=f"url(#{CLIP})")]
+
+
+def _names(facts: Facts, points: list[ParetoPoint], x: Scale, y: Scale) -> list[Markup]:
+    marks: list[Markup] = []
+    taken: list[float] = []
+    for point in points:
+        kind = _kind(facts, point)
+        if kind == "other":
+            continue
+        here = (x(point.spread), y(point.mean))
+        left = here[0] > RIGHT - 190
+        lower = any(abs(here[1] - other) < 16 for other in taken)
+        below = lower is not facts.minimize
+        height = here[1] + (20 if below else -10)
+        taken.append(here[1])
+        marks.append(
+            text(f"config {point.number} ({kind} choice)", here[0] + (-10 if left else 10), height,
+                 f"name {kind}", "end" if left else "start")
+        )  # fmt: skip
+    return marks

@@ -1,0 +1,75 @@
+"""Which folds the adversary picks for the recommended config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drbqo_ray.core.uncertainty import ChiSquareBall, CVaR, KLBall, TotalVariationBall
+from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.report.posterior import Array, Posterior
+from drbqo_ray.report.ranking import Ranking
+
+
+@dataclass(frozen=True)
+class FoldWeights:
+    """Worst-case weights of one config.
+
+    Attributes:
+        config: its number.
+        weights: weight of every fold (n,), non-negative, summing to 1.
+        reference: reference weight of every fold (n,).
+        fold_means: posterior mean in every fold (n,), user's scale.
+        fold_stds: its posterior deviation (n,).
+        measure: name of the distance between weights and reference, None when it has no simple one.
+        distance: that distance.
+        limit: the largest distance the set allows.
+    """
+
+    config: int
+    weights: tuple[float, ...]
+    reference: tuple[float, ...]
+    fold_means: tuple[float, ...]
+    fold_stds: tuple[float, ...]
+    measure: str | None
+    distance: float | None
+    limit: float | None
+
+
+def weigh_folds(posterior: Posterior, ranking: Ranking) -> FoldWeights | None:
+    """The weights of the recommended config, None without one."""
+    row = ranking.row(ranking.chosen)
+    if row is None:
+        return None
+    p, q = np.array(row.weights), posterior.reference
+    n = len(q)
+    inputs = np.repeat(posterior.inputs[[row.number]], n, axis=0)
+    measure, distance, limit = divergence(posterior.set, p, q) or (None, None, None)
+    return FoldWeights(
+        config=row.number,
+        weights=row.weights,
+        reference=tuple(float(w) for w in q),
+        fold_means=row.fold_means,
+        fold_stds=tuple(float(s) for s in posterior.stds(inputs, np.eye(n))),
+        measure=measure,
+        distance=distance,
+        limit=limit,
+    )
+
+
+def divergence(set: UncertaintySet, p: Array, q: Array) -> tuple[str, float, float] | None:
+    """Name of the set's distance, that of weights p (n,) from q (n,), and what the set allows."""
+    on = q > 0
+    ratio = p[on] / q[on]
+    if isinstance(set, ChiSquareBall):
+        distance = 0.5 * float(np.sum(q[on] * (ratio - 1.0) ** 2))
+        return "chi-square divergence", distance, set.radius
+    if isinstance(set, KLBall):
+        terms = np.where(ratio > 0, ratio * np.log(np.maximum(ratio, 1e-300)), 0.0)
+        return "Kullback-Leibler divergence", float(np.sum(q[on] * terms)), set.radius
+    if isinstance(set, TotalVariationBall):
+        return "total variation", 0.5 * float(np.abs(p - q).sum()), set.radius
+    if isinstance(set, CVaR):
+        return "largest ratio to the reference", float(ratio.max()), 1.0 / set.alpha
+    return None

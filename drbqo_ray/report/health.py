@@ -1,0 +1,206 @@
+"""Checks in words: what may be wrong with the answer, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from drbqo_ray.core.uncertainty import Expectation, WorstCase
+from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.parameters import Choice
+from drbqo_ray.report.failures import Failures
+from drbqo_ray.report.fold_weights import FoldWeights
+from drbqo_ray.report.incumbent import BAND
+from drbqo_ray.report.posterior import Posterior
+from drbqo_ray.report.radius_path import family_of
+from drbqo_ray.report.ranking import Ranking
+from drbqo_ray.report.wording import count, name_text, percent, short, value_text
+
+BOUND = 0.01
+DOMINANT = 0.5
+PER_FOLD = 3
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """One check.
+
+    Attributes:
+        key: what is checked, in one word.
+        ok: whether all is well.
+        finding: what was found, one sentence.
+        advice: what to do next, one sentence; empty when all is well.
+    """
+
+    key: str
+    ok: bool
+    finding: str
+    advice: str = ""
+
+
+def check_health(
+    optimizer: Optimizer,
+    posterior: Posterior | None,
+    ranking: Ranking | None,
+    weights: FoldWeights | None,
+    failures: Failures,
+) -> tuple[HealthCheck, ...]:
+    """All checks that can be made, in the order shown."""
+    checks = [_evaluations(optimizer, failures)]
+    if posterior is not None and ranking is not None and ranking.chosen is not None:
+        checks += [_coverage(optimizer, posterior, ranking), _bounds(posterior, ranking)]
+        checks += [_noise(posterior)]
+    if weights is not None:
+        checks.append(_dominance(weights))
+    return (*checks, _radius(optimizer), _failed(failures))
+
+
+def _evaluations(optimizer: Optimizer, failures: Failures) -> HealthCheck:
+    good = failures.evaluations - failures.total
+    need = max(optimizer.n_initial, PER_FOLD * optimizer.n_contexts)
+    found = f"{count(good, 'evaluation')} with a score; at least {need} are wanted for "
+    found += f"{count(optimizer.n_contexts, 'fold')} and {count(len(optimizer.space), 'parameter')}"
+    if good >= need:
+        return HealthCheck("evaluations", True, f"{found}.")
+    advice = f"Go on with the run: {count(need - good, 'more evaluation')} at least."
+    return HealthCheck("evaluations", False, f"Too few evaluations: {found}.", advice)
+
+
+def _coverage(optimizer: Optimizer, posterior: Posterior, ranking: Ranking) -> HealthCheck:
+    row = ranking.row(ranking.chosen)
+    assert row is not None
+    n, band = optimizer.n_contexts, BAND * row.std
+    found = f"The recommended config was trained on {row.folds_seen} of {count(n, 'fold')}"
+    if row.folds_seen == n:
+        return HealthCheck("coverage", True, f"{found}.")
+    found = f"{found}; the model fills in the rest and knows its robust score to ± {short(band, 2)}"
+    if band <= _spread(posterior) / 2:
+        return HealthCheck("coverage", True, f"{found}.")
+    return HealthCheck(
+        "coverage",
+        False,
+        f"{found}, which is too wide to tell configs apart.",
+        "Train the missing folds of this config before you rely on it.",
+    )
+
+
+def _bounds(posterior: Posterior, ranking: Ranking) -> HealthCheck:
+    assert ranking.chosen is not None
+    config = posterior.configs[ranking.chosen]
+    at = []
+    for name, value in config.items():
+        item = posterior.space.parameters[name]
+        if isinstance(item, Choice):
+            continue
+        if item.count:
+            k = int(item.axis.index(np.float64(item.to_unit(value))))
+            side = "low" if k == 0 else "high" if k == item.count - 1 else None
+        else:
+            u = item.to_unit(value)
+            side = "low" if u <= BOUND else "high" if u >= 1 - BOUND else None
+        if side is not None:
+            at.append(f"{name_text(name)} = {value_text(value)} at its {side} end")
+    if not at:
+        return HealthCheck("bounds", True, "No parameter of the recommended config is at a bound.")
+    listed = "; ".join(at[:4]) + (f"; and {len(at) - 4} more" if len(at) > 4 else "")
+    return HealthCheck(
+        "bounds",
+        False,
+        f"The optimum lies at a bound: {listed}.",
+        "Widen the range there and run again, unless the bound is a real limit.",
+    )
+
+
+def _noise(posterior: Posterior) -> HealthCheck:
+    spread = _spread(posterior)
+    noise = posterior.noise_std
+    found = f"noise of one evaluation {short(noise)}, spread between configs {short(spread)}"
+    if np.count_nonzero(posterior.usable) < 2 or noise <= spread:
+        return HealthCheck("noise", True, f"{found[0].upper()}{found[1:]}.")
+    return HealthCheck(
+        "noise",
+        False,
+        f"Noise is larger than the spread: {found}.",
+        "Train the best configs on more folds, or average several seeds within one evaluation.",
+    )
+
+
+def _spread(posterior: Posterior) -> float:
+    """Deviation of the robust values of the ranked configs, user's scale."""
+    values, _ = posterior.robust(posterior.gains[posterior.usable])
+    return float(posterior.fit.scale * values.std())
+
+
+def _dominance(weights: FoldWeights) -> HealthCheck:
+    n = len(weights.weights)
+    fold = int(np.argmax(weights.weights))
+    share = weights.weights[fold]
+    found = f"fold {fold} carries {percent(share)} of the worst-case weight"
+    if n < 2 or share <= max(DOMINANT, 1.5 * weights.reference[fold]):
+        return HealthCheck("dominance", True, f"{found[0].upper()}{found[1:]}, the most of all.")
+    return HealthCheck(
+        "dominance",
+        False,
+        f"One fold dominates: {found}.",
+        f"Look at the data of fold {fold}; if it is sound, a smaller radius hedges more evenly.",
+    )
+
+
+def _radius(optimizer: Optimizer) -> HealthCheck:
+    if optimizer.n_contexts == 1:
+        return HealthCheck(
+            "radius",
+            False,
+            "There is one fold, so the robust score is the mean score.",
+            "Use at least 3 folds to see what robustness changes.",
+        )
+    family = family_of(optimizer.uncertainty, optimizer.reference)
+    if family is None or isinstance(optimizer.uncertainty, (Expectation, WorstCase)):
+        return HealthCheck("radius", True, f"The set: {describe_set(optimizer)}; it has no radius.")
+    limit = f"the limit at which only the worst fold counts is {short(family.high)}"
+    if family.own < family.high * (1 - 1e-12):
+        return HealthCheck("radius", True, f"The set: {describe_set(optimizer)}; {limit}.")
+    return HealthCheck(
+        "radius",
+        False,
+        f"The set reaches beyond the simplex: {describe_set(optimizer)}, but {limit}.",
+        "Choose a smaller one to hedge between folds, or WorstCase() to say what you mean.",
+    )
+
+
+def _failed(failures: Failures) -> HealthCheck:
+    found = f"{failures.total:,} of {count(failures.evaluations, 'evaluation')} failed"
+    if not failures.total:
+        return HealthCheck("failures", True, "No evaluation failed.")
+    worst = int(np.argmax(failures.per_fold))
+    return HealthCheck(
+        "failures",
+        False,
+        f"{found}, most of them on fold {worst}; a config with a failed fold is never recommended.",
+        "See the failures below, mend the objective, and resume the run.",
+    )
+
+
+def describe_set(optimizer: Optimizer) -> str:
+    """The uncertainty set in words."""
+    plain = optimizer.uncertainty.to_dict()
+    size = plain.get("radius", plain.get("alpha"))
+    names = {
+        "expectation": "the reference weights alone",
+        "worst-case": "any weights",
+        "chi-square": "chi-square ball of radius",
+        "kl": "Kullback-Leibler ball of radius",
+        "total-variation": "total variation ball of radius",
+        "cvar": "CVaR of the worst share",
+        "wasserstein": "Wasserstein ball of radius",
+        "mmd": "MMD ball of radius",
+    }
+    words = names.get(optimizer.uncertainty.kind, optimizer.uncertainty.kind)
+    return words if size is None else f"{words} {short(size, 4)}"
+
+
+def warnings(checks: tuple[HealthCheck, ...]) -> Iterator[HealthCheck]:
+    """The checks that found something."""
+    return (check for check in checks if not check.ok)

@@ -1,0 +1,223 @@
+"""The configs in order: by the plain mean and by the worst case."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from drbqo_ray.records import Config
+from drbqo_ray.report.posterior import Array, Indices, Posterior
+from drbqo_ray.report.wording import Decimals
+
+SHOWN = 300
+
+
+@dataclass(frozen=True)
+class ConfigRow:
+    """One evaluated config; all values are posterior means on the user's scale.
+
+    Attributes:
+        number: number of the config, in the order first told.
+        config: its hyperparameters.
+        robust, mean, worst: value under the worst weights of the set, under the reference
+            weights, and in its worst fold.
+        std: posterior deviation of the robust value.
+        spread: deviation of the fold means under the reference weights.
+        robust_rank, mean_rank: 1 is best; None for a config with a failed fold.
+        evaluations: how often it was trained.
+        folds_seen: number of folds with a score.
+        failures: number of failed evaluations.
+        fold_means: value in every fold (n,).
+        weights: its worst-case weights (n,).
+    """
+
+    number: int
+    config: Config
+    robust: float
+    mean: float
+    worst: float
+    std: float
+    spread: float
+    robust_rank: int | None
+    mean_rank: int | None
+    evaluations: int
+    folds_seen: int
+    failures: int
+    fold_means: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The configs of a run in order.
+
+    Attributes:
+        rows: the configs that are shown: those with the best robust, mean or worst-fold value,
+            best robust value first, configs with a failed fold last.
+        total: number of configs.
+        ranked: number of configs without a failed fold.
+        chosen: number of the recommended config, None without one.
+        mean_choice: number of the config with the best mean.
+        robust_choice: number of the config with the best robust value.
+        runner_up: number of the config next to the chosen one by the same rule.
+        agreement: Kendall's tau between both orders of all ranked configs, None for fewer than 2.
+    """
+
+    rows: tuple[ConfigRow, ...]
+    total: int
+    ranked: int
+    chosen: int | None
+    mean_choice: int | None
+    robust_choice: int | None
+    runner_up: int | None
+    agreement: float | None
+
+    def row(self, number: int | None) -> ConfigRow | None:
+        """The shown row of a config, None when it is not shown."""
+        return next((row for row in self.rows if row.number == number), None)
+
+    @property
+    def digits(self) -> Decimals:
+        """How scores are written: with digits that tell the best ones apart."""
+        return Decimals.of(value for row in self.rows[:10] for value in (row.robust, row.mean))
+
+    @property
+    def left_out(self) -> int:
+        """Number of configs that are not shown."""
+        return self.total - len(self.rows)
+
+
+def choices(posterior: Posterior, report: str) -> tuple[int, ...]:
+    """Numbers of the recommended config and of the best ones by mean and by robust value."""
+    by_robust, by_mean = _orders(posterior)
+    own = by_robust if report == "robust" else by_mean
+    return tuple(dict.fromkeys(int(k[0]) for k in (own, by_mean, by_robust) if len(k)))
+
+
+def _orders(posterior: Posterior) -> tuple[Indices, Indices]:
+    """Numbers of the ranked configs, best first: by robust and by mean value."""
+    usable = np.flatnonzero(posterior.usable)
+    robust = posterior.robust(posterior.gains)[0][usable]
+    mean = (posterior.gains @ posterior.reference)[usable]
+    by_robust = usable[np.argsort(-robust, kind="stable")]
+    return by_robust, usable[np.argsort(-mean, kind="stable")]
+
+
+def rank(posterior: Posterior, report: str, keep: Indices) -> Ranking:
+    """The ranking.
+
+    Args:
+        posterior: the model of the run.
+        report: "robust" or "mean": what the method recommends by.
+        keep: numbers of configs that are shown in any case, whatever their rank.
+    """
+    gains = posterior.gains
+    robust, weights = posterior.robust(gains)
+    mean = gains @ posterior.reference
+    by_robust, by_mean = _orders(posterior)
+    own = by_robust if report == "robust" else by_mean
+    shown = _shown(posterior, by_robust, by_mean, keep)
+    ranks = {int(k): place + 1 for place, k in enumerate(by_robust)}
+    mean_ranks = {int(k): place + 1 for place, k in enumerate(by_mean)}
+    usable = posterior.usable
+    return Ranking(
+        rows=_rows(posterior, shown, (robust, mean, weights), ranks, mean_ranks),
+        total=len(gains),
+        ranked=len(by_robust),
+        chosen=_first(own),
+        mean_choice=_first(by_mean),
+        robust_choice=_first(by_robust),
+        runner_up=int(own[1]) if len(own) > 1 else None,
+        agreement=_agreement(mean[usable], robust[usable]),
+    )
+
+
+def _first(order: Indices) -> int | None:
+    return int(order[0]) if len(order) else None
+
+
+def _shown(posterior: Posterior, by_robust: Indices, by_mean: Indices, keep: Indices) -> Indices:
+    """Numbers of the configs to show, best robust value first, failed ones last."""
+    failed = np.flatnonzero(~posterior.usable)
+    if len(posterior.gains) <= SHOWN:
+        return np.concatenate([by_robust, failed])
+    usable = np.flatnonzero(posterior.usable)
+    by_worst = usable[np.argsort(-posterior.gains[usable].min(axis=1), kind="stable")]
+    share = SHOWN // 6
+    wanted = {int(k) for order in (by_mean, by_worst) for k in order[:share]}
+    wanted |= {int(k) for k in keep}
+    for k in by_robust:
+        if len(wanted) >= SHOWN - min(share, len(failed)):
+            break
+        wanted.add(int(k))
+    first = [k for k in by_robust if int(k) in wanted]
+    return np.array([*first, *failed[: max(0, SHOWN - len(first))]], dtype=np.int64)
+
+
+def _rows(
+    posterior: Posterior,
+    shown: Indices,
+    values: tuple[Array, Array, Array],
+    ranks: dict[int, int],
+    mean_ranks: dict[int, int],
+) -> tuple[ConfigRow, ...]:
+    robust, mean, weights = values
+    gains, q = posterior.gains, posterior.reference
+    stds = posterior.stds(posterior.inputs[shown], weights[shown])
+    spreads = spread(posterior, shown)
+    tally = _tally(posterior)
+    rows = []
+    for place, number in enumerate(int(k) for k in shown):
+        evaluations, folds, failures = tally[number]
+        rows.append(
+            ConfigRow(
+                number=number,
+                config=posterior.configs[number],
+                robust=float(posterior.user(robust[number])),
+                mean=float(posterior.user(mean[number])),
+                worst=float(posterior.user(gains[number][q > 0].min())),
+                std=float(stds[place]),
+                spread=float(spreads[place]),
+                robust_rank=ranks.get(number),
+                mean_rank=mean_ranks.get(number),
+                evaluations=evaluations,
+                folds_seen=folds,
+                failures=failures,
+                fold_means=tuple(float(v) for v in posterior.user(gains[number])),
+                weights=tuple(float(w) for w in weights[number]),
+            )
+        )
+    return tuple(rows)
+
+
+def spread(posterior: Posterior, numbers: Indices) -> Array:
+    """Deviation (k,) of the fold means of configs (k,) under the reference, user's scale."""
+    gains, q = posterior.gains[numbers], posterior.reference
+    centered = gains - (gains @ q)[:, None]
+    return np.asarray(posterior.fit.scale * np.sqrt((centered**2) @ q))
+
+
+def _tally(posterior: Posterior) -> dict[int, tuple[int, int, int]]:
+    """Evaluations, folds with a score, and failures of every config."""
+    m, n = posterior.gains.shape
+    ok = ~np.isnan(posterior.scores)
+    all_ = np.bincount(posterior.numbers, minlength=m)
+    failures = np.bincount(posterior.numbers[~ok], minlength=m)
+    seen = np.zeros((m, n), dtype=bool)
+    seen[posterior.numbers[ok], posterior.contexts[ok]] = True
+    folds = seen.sum(axis=1)
+    return {k: (int(all_[k]), int(folds[k]), int(failures[k])) for k in range(m)}
+
+
+def _agreement(mean: Array, robust: Array) -> float | None:
+    """Kendall's tau-b of two lists of values (m,); None when one of them is constant."""
+    together, by_mean, by_robust = 0.0, 0.0, 0.0
+    for k in range(1, len(mean)):
+        one, other = np.sign(mean[k:] - mean[:-k]), np.sign(robust[k:] - robust[:-k])
+        together += float(one @ other)
+        by_mean += float(one @ one)
+        by_robust += float(other @ other)
+    room = math.sqrt(by_mean * by_robust)
+    return together / room if room > 0 else None

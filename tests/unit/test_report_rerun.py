@@ -1,0 +1,100 @@
+"""What the report says about running again is the very problem of the run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from report_runs import SPACE, write_run
+
+import drbqo_ray as dr
+from drbqo_ray.cli import cli
+from drbqo_ray.cluster.rerun import SPACE_FILE, command_line, python_script
+from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster.run_report import journal_facts
+
+OBJECTIVE = "workers.svm:sonar"
+PROBLEMS: dict[str, tuple[bool, dict[str, Any]]] = {
+    "plain": (True, {}),
+    "another radius": (True, {"uncertainty": 0.1, "mode": "min", "seed": 7, "method": "bqo-ts"}),
+    "another set": (False, {"uncertainty": dr.CVaR(0.3)}),
+    "a matrix": (False, {"uncertainty": dr.MMDBall(0.3, [[1.0, 0.2], [0.2, 1.0]])}),
+    "a reference": (False, {"reference": [0.25, 0.75]}),
+    "a kernel": (False, {"kernel": "matern52"}),
+    "a start": (False, {"n_initial": 3}),
+}
+
+
+def problem_of(settings: dict[str, Any]) -> RunProblem:
+    space = {**SPACE, "it's": dr.Choice(["a\nb", None, 3.5, "\u202e"])}
+    folds = 2
+    return RunProblem.of(space, folds, settings, lambda c, f, s: 1.0, OBJECTIVE)
+
+
+@pytest.mark.parametrize("case", list(PROBLEMS))
+def test_the_script_states_the_same_problem(case, monkeypatch):
+    problem = problem_of(PROBLEMS[case][1])
+    told: dict[str, Any] = {}
+
+    def run(objective: str, space: Any, contexts: Any, **settings: Any) -> None:
+        told.update(objective=objective, space=space, contexts=contexts, **settings)
+
+    monkeypatch.setattr(dr, "run", run)
+    exec(python_script(problem, 12), {})
+    assert told.pop("n_evaluations") == 12
+    assert told.pop("storage") == "runs/again"
+    again = RunProblem.of(
+        told.pop("space"), told.pop("contexts"), told, lambda c, f, s: 1.0, told.pop("objective")
+    )
+    expected = {key: value for key, value in problem.header().items() if value is not None}
+    assert {key: value for key, value in again.header().items() if value is not None} == expected
+
+
+@pytest.mark.parametrize("case", list(PROBLEMS))
+def test_the_command_states_the_same_problem_or_is_not_given(case, monkeypatch, tmp_path):
+    sayable, settings = PROBLEMS[case]
+    problem = problem_of(settings)
+    command = command_line(problem, 12)
+    assert (command is not None) is sayable
+    if command is None:
+        return
+    told: dict[str, Any] = {}
+
+    def run(objective: str, space: Any, contexts: Any, **given: Any) -> None:
+        told.update(objective=objective, space=space, contexts=contexts, **given)
+        raise dr.InvalidInput("Stop here.", 1, "Done.")
+
+    monkeypatch.setattr("drbqo_ray.cluster.runner.run", run)
+    monkeypatch.chdir(tmp_path)
+    import yaml
+
+    Path(SPACE_FILE).write_text(yaml.safe_dump(problem.header()["space"]), encoding="utf-8")
+    monkeypatch.setattr("drbqo_ray.objective.check_folds", lambda *_: None)
+    CliRunner().invoke(cli, shlex.split(command)[1:])
+    assert told["n_evaluations"] == 12
+    settings = {key: told[key] for key in ("method", "mode", "seed", "uncertainty")}
+    again = RunProblem.of(
+        told["space"], told["contexts"], settings, lambda c, f, s: 1.0, told["objective"]
+    )
+    header = again.header()
+    for key in ("space", "contexts", "uncertainty", "method", "mode", "seed", "n_initial"):
+        assert header[key] == (problem.header()[key] if key in problem.header() else header[key])
+
+
+def test_an_objective_that_cannot_be_loaded_is_only_named(tmp_path):
+    write_run(tmp_path / "run", evaluations=3, objective="__main__:<lambda>")
+    about = journal_facts(tmp_path / "run", "run").about
+    assert [snippet.title for snippet in about.reproduce] == ["Python"]
+    assert "objective = ...  # the function that was called '__main__:<lambda>'" in (
+        about.reproduce[0].text
+    )
+
+
+def test_objects_among_the_options_are_named(tmp_path):
+    space = {"x": dr.Float(0, 1), "scaler": dr.Choice([dict, list])}
+    problem = RunProblem.of(space, 3, {}, lambda c, f, s: 1.0, OBJECTIVE)
+    assert command_line(problem, 5) is None
+    assert "# Options that are objects are named only" in python_script(problem, 5)

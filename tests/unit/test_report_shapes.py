@@ -1,0 +1,122 @@
+"""Small parts of the report under any input: axes, digits, lanes, fronts, ranks."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from drbqo_ray.report.draw.axis import Scale, nice_step
+from drbqo_ray.report.draw.svg import element
+from drbqo_ray.report.pareto import front_of
+from drbqo_ray.report.ranking import _agreement
+from drbqo_ray.report.timeline import Timing, draw_up
+from drbqo_ray.report.wording import Decimals, config_text, count, seconds, value_text
+
+numbers = st.floats(-1e12, 1e12)
+
+
+@given(st.lists(numbers, min_size=1, max_size=20))
+def test_a_scale_holds_its_values_and_has_ticks_within(values):
+    scale = Scale.around(values, 100.0, 10.0)
+    assert all(10 - 1e-6 <= scale(value) <= 100 + 1e-6 for value in values)
+    ticks = scale.ticks()
+    assert 1 <= len(ticks) <= 12
+    assert all(10 - 1e-3 <= scale(tick) <= 100 + 1e-3 for tick in ticks)
+
+
+@given(st.floats(1e-300, 1e300))
+def test_a_step_is_round_and_not_too_small(least):
+    step = nice_step(least)
+    assert least * (1 - 1e-9) <= step <= 10.0001 * least
+    digit = step / 10.0 ** math.floor(math.log10(step * 1.0000001))
+    assert min(abs(digit - each) for each in (1, 2, 5, 10)) < 1e-6
+
+
+@given(st.lists(numbers, min_size=1, max_size=20))
+def test_digits_tell_values_apart(values):
+    digits = Decimals.of(values)
+    spread = max(values) - min(values)
+    if digits.places is not None and spread > 1e-6:
+        shown = [float(digits.text(value)) for value in values]
+        assert all(abs(a - b) <= spread / 100 for a, b in zip(values, shown, strict=True))
+
+
+def test_what_is_no_number_is_a_dash():
+    assert Decimals.of([]).text(None) == "–"
+    assert Decimals.of([math.nan]).text(math.nan) == "–"
+
+
+timings = st.builds(
+    Timing,
+    id=st.integers(0, 10**6),
+    seconds=st.floats(0, 100),
+    node=st.sampled_from([None, "a", "b"]),
+    told_at=st.none() | st.floats(0, 1000),
+)
+
+
+@given(st.lists(timings, max_size=40))
+def test_bars_of_a_lane_never_overlap_and_utilisation_is_a_share(given_timings):
+    timeline = draw_up(given_timings)
+    timed = [each for each in given_timings if each.told_at is not None]
+    if timeline is None:
+        assert not timed
+        return
+    assert len(timeline.bars) == len(timed)
+    assert timeline.untimed == len(given_timings) - len(timed)
+    assert 0 <= timeline.utilisation <= 1 + 1e-6
+    for lane in range(len(timeline.lanes)):
+        bars = sorted((b.start, b.end) for b in timeline.bars if b.lane == lane)
+        assert bars
+        assert all(a[1] <= b[0] for a, b in pairwise(bars))
+
+
+values = st.integers(-3, 3).map(float)
+
+
+@given(st.lists(st.tuples(values, values), min_size=1, max_size=15))
+def test_the_front_holds_exactly_what_nothing_beats(points):
+    gain, width = np.array(points).T
+    expected = [
+        not any(a >= g and b <= w and (a > g or b < w) for a, b in points) for g, w in points
+    ]
+    assert front_of(gain, width).tolist() == expected
+
+
+@given(st.lists(st.tuples(values, values), min_size=2, max_size=15))
+def test_agreement_is_kendalls_tau(points):
+    one, other = np.array(points).T
+    expected = kendalltau(one, other).statistic
+    found = _agreement(one, other)
+    if math.isnan(expected):
+        assert found is None
+    else:
+        assert found == pytest.approx(expected)
+
+
+@given(st.text(), st.text())
+def test_an_element_escapes_all_it_is_given(words, value):
+    text = str(element("text", words, data_x=value))
+    inside = text[len("<text data-x=") :]
+    assert inside.count("<") == (1 if words else 0)
+    assert "'" not in inside.replace("&#39;", "")
+    assert inside.count('"') == 2
+
+
+def test_words():
+    assert count(1, "fold") == "1 fold"
+    assert count(2000, "fold") == "2,000 folds"
+    assert seconds(3.14159) == "3.14 s"
+    assert seconds(600) == "10 min"
+    assert seconds(36000) == "10 h"
+    assert value_text(0.1 + 0.2) == "0.3"
+    assert value_text("a\nb") == "a\\nb"
+    assert (
+        config_text({f"p{k}": k for k in range(6)}) == "p0 = 0, p1 = 1, p2 = 2, p3 = 3 and 2 more"
+    )
