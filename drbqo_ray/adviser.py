@@ -62,10 +62,14 @@ class Adviser:
 
     def recommend(self, report: Report | None = None) -> Recommendation:
         """The evaluated config with the best posterior value, without a failed fold."""
-        number, means = self._best(report or self.report)
+        report = report or self.report
+        number, means = self._best(report)
         fit, gp = self.model.look()
         robust, weights = self.uncertainty.solve(means[None], self.reference)
         covariance = gp.covariance(self.history.config_Z[[number]])
+        if report == "filled":
+            missing = np.isnan(self.history.table(np.array([number]))[0])
+            covariance = covariance * np.outer(missing, missing)
 
         def user(value: float) -> float:
             return float(self.sign * (fit.center + fit.scale * value))
@@ -91,10 +95,25 @@ class Adviser:
                 f"Got {len(self.history)} outcomes, none of such a config. "
                 "Tell some scores first, or look at the reasons in `observations`."
             )
-        _, gp = self.model.look()
-        means = gp.means(self.history.config_Z[usable])
+        means = self._means(usable, report)
         best = int(np.argmax(self._values(means, report)))
         return int(usable[best]), means[best]
+
+    def _means(self, numbers: Indices, report: Report) -> Array:
+        """What configs are judged by, (k, n): posterior means, or scores filled up by them."""
+        fit, gp = self.model.look()
+        means = gp.means(self.history.config_Z[numbers])
+        if report != "filled":
+            return means
+        scores = (self.history.table(numbers) - fit.center) / fit.scale
+        return np.where(np.isnan(scores), means, scores)
+
+    def contenders(self) -> tuple[Indices, Array]:
+        """Numbers (k,) of configs that may be the best, and their standardized scores (k, n),
+        NaN in folds that are missing."""
+        numbers = np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
+        fit, _ = self.model.look()
+        return numbers, (self.history.table(numbers) - fit.center) / fit.scale
 
     def _values(self, means: Array, report: Report) -> Array:
         """Values (m,) that a report rule ranks configs by, from means (m, n)."""

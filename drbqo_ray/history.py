@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,7 +37,7 @@ class Column:
         self._size += 1
 
     @property
-    def rows(self) -> npt.NDArray[np.generic]:
+    def rows(self) -> npt.NDArray[Any]:
         """All rows so far."""
         return self._data[: self._size]
 
@@ -47,8 +49,10 @@ class History:
         configs: the distinct configs, in the order first told.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, n_contexts: int) -> None:
         self._space = space
+        self._sums = Column((n_contexts,), np.float64)
+        self._counts = Column((n_contexts,), np.float64)
         self._Z = Column((space.n_features,), np.float64)
         self._c = Column((), np.int64)
         self._y = Column((), np.float64)
@@ -88,6 +92,11 @@ class History:
         kept = [k for k in range(len(self.U)) if k not in self._failed]
         return np.array(kept, dtype=np.int64)
 
+    def table(self, numbers: Indices) -> Array:
+        """Mean score of configs in every context, NaN where there is none: (k,) -> (k, n)."""
+        sums, counts = self._sums.rows[numbers], self._counts.rows[numbers]
+        return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+
     def best_rows(self, count: int) -> Indices:
         """Numbers of the distinct configs of the `count` best scores, each judged against the
         mean of its own context."""
@@ -119,9 +128,15 @@ class History:
             self.configs.append(config)
             self._U.append(u)
             self._config_Z.append(z)
-        self._numbers.append(self._number[key])
+            self._sums.append(0.0)
+            self._counts.append(0.0)
+        number = self._number[key]
+        self._numbers.append(number)
         if score is None:
-            self._failed.add(self._number[key])
+            self._failed.add(number)
+        else:
+            self._sums.rows[number, context] += score
+            self._counts.rows[number, context] += 1.0
         self._Z.append(z)
         self._c.append(context)
         self._y.append(np.nan if score is None else score)

@@ -13,6 +13,11 @@ per choice. `context_rule="random"` turns any of them into the paper's RandW var
 | maximin-bqo-ei | expected improvement of mean | highest variance | robust mean   | embedded  |
 | mtbo           | expected improvement of mean | highest task EI  | plain mean    | free-form |
 | random         | nothing: uniform             | uniform          | robust mean   | embedded  |
+| foldwise       | robust value of drawn scores | highest variance | robust filled | embedded  |
+
+The last one is not the paper's. It draws the scores themselves instead of the smooth process below
+them (`core/score_draws.py`), so it trains further folds of a config that may already be the best,
+and it judges a config by the scores it has, and by the model in the folds that are missing.
 """
 
 from __future__ import annotations
@@ -22,9 +27,9 @@ from typing import Literal, get_args
 
 from drbqo_ray.errors import InvalidInput
 
-Propose = Literal["robust-draw", "mean-draw", "mean-ei", "uniform"]
+Propose = Literal["robust-draw", "score-draw", "mean-draw", "mean-ei", "uniform"]
 ContextRule = Literal["variance", "task-ei", "random"]
-Report = Literal["robust", "mean"]
+Report = Literal["robust", "mean", "filled"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class Method:
     Attributes:
         propose: what the next config maximizes.
         context_rule: how the context of that config is chosen.
-        report: whether the recommendation maximizes the robust or the plain posterior mean.
+        report: whether the recommendation maximizes the robust or the plain posterior mean, or
+            the robust value of scores where there are some and of posterior means elsewhere.
         free_form: whether the covariance between contexts is free-form (multi-task).
     """
 
@@ -53,6 +59,7 @@ METHODS: dict[str, Method] = {
     "maximin-bqo-ei": Method("mean-ei", "variance", "robust"),
     "mtbo": Method("mean-ei", "task-ei", "mean", free_form=True),
     "random": Method("uniform", "random", "robust"),
+    "foldwise": Method("score-draw", "variance", "filled"),
 }
 
 

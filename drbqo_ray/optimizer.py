@@ -22,7 +22,8 @@ from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_co
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
 from drbqo_ray.core.maximize import candidates, maximize
-from drbqo_ray.core.paths import Sampler, draw_paths
+from drbqo_ray.core.paths import Paths, Sampler, draw_paths
+from drbqo_ray.core.score_draws import best_seen
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
@@ -95,7 +96,7 @@ class Optimizer:
         self.seed = _check_count("seed", seed, default=0)
         self._sampler: Sampler = _one_of("sampler", sampler, ("pathwise", "rff"))
         prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
-        self._history = History(self.space)
+        self._history = History(self.space, self.n_contexts)
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._evaluations = Evaluations()
         self.stop_when = None if stop_when is None else StopRule.parse(stop_when)
@@ -143,8 +144,10 @@ class Optimizer:
 
     def _batch_limit(self) -> int:
         """Suggestions that can be made together: draws can, rules that build on each other not."""
-        draws = self.method.propose in ("robust-draw", "mean-draw")
-        return max(1, BATCH_PAIRS // self.n_contexts) if draws and not self._starting() else 1
+        together = self.method.propose in ("robust-draw", "mean-draw") or (
+            self.method.propose == "score-draw" and self._design.choices is None
+        )
+        return max(1, BATCH_PAIRS // self.n_contexts) if together and not self._starting() else 1
 
     def register(self, suggestion: Suggestion) -> None:
         """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
@@ -177,15 +180,28 @@ class Optimizer:
             ahead = self._with_pending(gp, near)
             acquisition = ExpectedImprovement(ahead, self.reference, float(values.max()))
         else:
-            robust = self.method.propose == "robust-draw"
-            inner = self.uncertainty if robust else Expectation()
+            inner = Expectation() if self.method.propose == "mean-draw" else self.uncertainty
             acquisition = RobustPaths(draw_paths(gp, rngs, self._sampler), inner, self.reference)
         choices = self._design.choices
         if choices is not None:
-            return self._design.spread(choices, acquisition.values(self.space.features(choices)))
-        lean = len(rngs) * len(gp.y) > LEAN_ABOVE
-        U = maximize(acquisition, self.space, self._adviser.incumbents(gp), rngs[0], lean)
-        return self._open(acquisition, U, rngs)
+            U = self._design.spread(choices, acquisition.values(self.space.features(choices)))
+        else:
+            lean = len(rngs) * len(gp.y) > LEAN_ABOVE
+            U = maximize(acquisition, self.space, self._adviser.incumbents(gp), rngs[0], lean)
+        if self.method.propose == "score-draw" and isinstance(acquisition, RobustPaths):
+            U = self._or_seen(acquisition.paths, U, rngs)
+        return U if choices is not None else self._open(acquisition, U, rngs)
+
+    def _or_seen(self, paths: Paths, U: Array, rngs: Rngs) -> Array:
+        """The new configs U (T, p), but where a seen one is better on a draw of the scores."""
+        numbers, scores = self._adviser.contenders()
+        missing = [self._design.is_open(self._history.U[k]) for k in numbers]
+        numbers, scores = numbers[missing], scores[missing]
+        z, seen = self.space.features(U), self._history.config_Z[numbers]
+        robust = (self.uncertainty, self.reference)
+        picks = best_seen(paths, z, seen, scores, self.model.posterior().kernel.noise, robust, rngs)
+        rows = np.concatenate([self._history.U[numbers], U])
+        return rows[np.where(picks < 0, len(numbers) + np.arange(len(U)), picks)]
 
     def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
         """The configs U (T, p), but where every context of one was handed out the best other
@@ -292,8 +308,8 @@ class Optimizer:
         A config with a failed fold is never recommended.
 
         Args:
-            report: rank configs by their "robust" or by their "mean" value; by default as the
-                method does.
+            report: rank configs by their "robust" or "mean" posterior value, or by the robust
+                value of their scores "filled" up by the model; by default as the method does.
         """
         if report is not None:
             _one_of("report", report, get_args(Report))
