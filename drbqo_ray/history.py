@@ -69,22 +69,22 @@ class History:
     @property
     def Z(self) -> Array:
         """Model inputs (N, d)."""
-        return self._Z.rows  # type: ignore[return-value]
+        return self._Z.rows
 
     @property
     def c(self) -> Indices:
         """Context indices (N,)."""
-        return self._c.rows  # type: ignore[return-value]
+        return self._c.rows
 
     @property
     def U(self) -> Array:
         """Distinct configs as snapped points (m, p), in the order first told."""
-        return self._U.rows  # type: ignore[return-value]
+        return self._U.rows
 
     @property
     def config_Z(self) -> Array:
         """Distinct configs as model inputs (m, d)."""
-        return self._config_Z.rows  # type: ignore[return-value]
+        return self._config_Z.rows
 
     @property
     def usable(self) -> Indices:
