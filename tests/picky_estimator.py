@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -30,3 +32,26 @@ class Picky(ClassifierMixin, BaseEstimator):
 
     def score(self, X, y):
         return self.level
+
+
+class Deadly(Picky):
+    """Ends the process it is trained in, the first `deaths` times; a file counts them."""
+
+    def __init__(self, level=0.5, obstacle=None, deaths=1):
+        super().__init__(level, obstacle)
+        self.deaths = deaths
+
+    def fit(self, X, y):
+        log = Path(self.obstacle)
+        if log.stat().st_size < self.deaths:
+            with log.open("a") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit(X, y)
+
+
+def quit_or_score(estimator, X, y):
+    """A scorer that ends its process for one config."""
+    if estimator.level == 0.7:
+        raise SystemExit("I quit")
+    return estimator.level

@@ -6,6 +6,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -13,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
@@ -30,9 +31,10 @@ from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.parameters import Float, Int
 from drbqo_ray.search_cv.best_estimator import BestEstimatorMixin
 from drbqo_ray.search_cv.fold_fit import SINGLE, CrossValidation
-from drbqo_ray.search_cv.fold_search import SearchPlan, TrainedFold, search_in_process
-from drbqo_ray.search_cv.ray_search import fingerprint_of, search_on_ray
+from drbqo_ray.search_cv.fold_search import OwnProcess, Search, SearchPlan, TrainedFold
+from drbqo_ray.search_cv.ray_search import ray_crew
 from drbqo_ray.search_cv.results import FoldTable
+from drbqo_ray.search_cv.stored_search import fingerprint_of, search_in_storage
 from drbqo_ray.space import Space
 
 
@@ -82,6 +84,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         robustness_path_: the best config and its robust score at chi-square radii from 0 to
             (n_splits_ - 1)/2, as a list of dicts.
         n_evaluations_: fold fits made.
+        optimizer_: the `Optimizer` that was told every score.
         n_splits_, scorer_, multimetric_, refit_time_, classes_, n_features_in_,
             feature_names_in_: as in GridSearchCV.
     """
@@ -139,9 +142,9 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             clone(self.estimator), X, y, splits, scorer, self._metric(),
             routed.estimator.fit, routed.scorer.score, self.return_train_score,
         )  # fmt: skip
-        trained = self._search(plan, folds, slots)
+        optimizer, trained = self._search(plan, folds, slots)
         self._warn_of_failures(trained)
-        table, metrics = self._table(plan, folds, trained)
+        table, metrics = self._table(optimizer, folds, trained)
         results = table.cv_results(metrics, self.return_train_score)
         chosen = self._chosen(table, results)
         if self.refit:
@@ -149,6 +152,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self._keep(table, results, chosen)
         self.multimetric_ = metrics != [SINGLE]
         self.scorer_ = self._scorers_by_name(scorer)
+        self.optimizer_ = optimizer
         self.n_evaluations_ = len(trained)
         return self
 
@@ -174,6 +178,13 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             scorer = scorer[self.refit if isinstance(self.refit, str) else next(iter(scorer))]
         value = scorer(self.best_estimator_, X, *(() if y is None else (y,)), **routed)
         return value[self.refit] if isinstance(value, dict) else value
+
+    def report(self, path: str | Path) -> Path:
+        """Write one HTML page that shows what the model makes of the search; returns its path."""
+        from drbqo_ray.search_cv.search_report import write_search_report
+
+        check_is_fitted(self)
+        return write_search_report(self, path)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where parameters of `fit` and `score` go under scikit-learn's metadata routing."""
@@ -277,16 +288,17 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
 
     def _search(
         self, plan: SearchPlan, folds: CrossValidation, slots: int | None
-    ) -> list[TrainedFold]:
-        if slots == 1 and self.storage is None:
-            return search_in_process(plan, folds)
-        fingerprint = None
+    ) -> tuple[Optimizer, list[TrainedFold]]:
         if self.storage is not None:
             fingerprint = fingerprint_of(
                 folds.estimator, folds.X, folds.y, folds.splits, self.scoring, folds.metric,
                 folds.fit_params, folds.score_params, self.error_score,
             )  # fmt: skip
-        return search_on_ray(plan, folds, slots, self.storage, fingerprint)
+            return search_in_storage(plan, folds, slots, self.storage, fingerprint)
+        own = OwnProcess(folds)
+        with nullcontext(own) if slots == 1 else ray_crew(folds, slots) as crew:
+            search = Search(plan, folds.n_folds, crew)
+            return search.optimizer, search.run()
 
     def _warn_of_failures(self, trained: list[TrainedFold]) -> None:
         failed = [item for item in trained if item.fit.error is not None]
@@ -304,7 +316,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         )
 
     def _table(
-        self, plan: SearchPlan, folds: CrossValidation, trained: list[TrainedFold]
+        self, optimizer: Optimizer, folds: CrossValidation, trained: list[TrainedFold]
     ) -> tuple[FoldTable, list[str]]:
         """The table of all fold fits, and the names of the metrics in it."""
         metrics = self._metrics()
@@ -312,13 +324,9 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             metrics = list(dict.fromkeys(k for item in trained for k in item.fit.test_scores))
         if metrics != [SINGLE]:
             self._check_refit(metrics)
-        error_score = math.nan if plan.error_score == "raise" else float(plan.error_score)
-        optimizer = Optimizer(plan.space, folds.n_folds, **plan.settings)
-        table = FoldTable(
-            plan.space, folds.n_folds, trained, folds.target(dict.fromkeys(metrics)), error_score,
-            optimizer.method, optimizer.uncertainty,
-        )  # fmt: skip
-        return table, metrics
+        error_score = math.nan if self.error_score == "raise" else float(self.error_score)
+        metric = folds.target(dict.fromkeys(metrics))
+        return FoldTable(optimizer, trained, metric, error_score), metrics
 
     def _chosen(self, table: FoldTable, results: dict[str, Any]) -> int:
         """Row of the config to use."""
@@ -360,7 +368,7 @@ def _routing() -> bool:
 def _own_space(space: Any) -> Space:
     """The space in parameters of ours; none of them the user's own, which `fit` must not change.
 
-    Arrays of options are read as lists, as GridSearchCV does.
+    Tuples, ranges and arrays of options are read as lists, as GridSearchCV does.
     """
     if isinstance(space, Space):
         space = space.parameters
@@ -371,7 +379,8 @@ def _own_space(space: Any) -> Space:
 
 
 def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
+    array = isinstance(value, np.ndarray) and value.ndim == 1
+    return list(value) if array or isinstance(value, (tuple, range)) else value
 
 
 def _takes_weights(scorer: Any) -> bool:

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
@@ -49,6 +50,7 @@ class CrossValidation:
     """Data, splits and scorer of a search; `train` runs one fold of one config.
 
     A fold fails when training or scoring raises, or when the optimized metric is not finite.
+    It is trained under the settings of scikit-learn that hold now, in whatever process.
 
     Args:
         estimator: what to train; it is cloned for every fold.
@@ -81,6 +83,7 @@ class CrossValidation:
         self.fit_params = dict(fit_params or {})
         self.score_params = dict(score_params or {})
         self.train_scores = train_scores
+        self._settings = get_config()
 
     @property
     def n_folds(self) -> int:
@@ -89,6 +92,10 @@ class CrossValidation:
 
     def train(self, config: Mapping[str, Any], fold: int) -> FoldFit:
         """Train a config on a fold and score it; an exception is part of the answer."""
+        with config_context(**self._settings):
+            return self._train(config, fold)
+
+    def _train(self, config: Mapping[str, Any], fold: int) -> FoldFit:
         train, test = self.splits[fold]
         start = perf_counter()
         fit_time = score_time = 0.0

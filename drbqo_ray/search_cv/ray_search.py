@@ -1,137 +1,136 @@
-"""The search of RobustSearchCV on Ray: one remote fold fit per evaluation, resumable.
-
-What a fold fit knows beside its score comes back through the ledger. In a run with storage it is
-also appended to `fold_fits.jsonl` beside the journal, where a resumed run finds it. A fold whose
-entry was lost keeps its score.
-"""
+"""The folds of a search as tasks on Ray. Workers load this module, so it imports little."""
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
-import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import joblib  # type: ignore[import-untyped]
-import sklearn
-
-from drbqo_ray.errors import RunFailed
-from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.records import Suggestion
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
-from drbqo_ray.search_cv.fold_ledger import open_ledger
-from drbqo_ray.search_cv.fold_search import SearchPlan, TrainedFold
 
-FOLD_FITS = "fold_fits.jsonl"
-PATIENCE = 10.0
-"""Seconds to wait for the ledger before an entry counts as lost."""
+RETRIES = 2
+"""How often a fold is started again after its worker, its node or its memory was lost."""
+WAIT_SECONDS = 1.0
 
 
-class RemoteFolds:
-    """The fold objective of a search: trains on a worker, writes the ledger, returns the score.
+class RayCrew:
+    """Trains every fold in a task of its own that needs one CPU.
+
+    Lost workers, lost nodes and lack of memory are answered here by starting the fold again, and
+    not by Ray, which would retry without end when memory runs out.
 
     Args:
-        folds: what to train, with the data inside.
-        plan: what a failed fold counts as.
-        ledger: handle of the ledger.
-        fingerprint: changes with the data, the splits and the estimator; None without storage.
+        folds: what to train; goes to the object store once.
+        limit: folds trained at a time, None for as many as fit.
+        local: whether the cluster is this machine alone.
     """
 
-    def __init__(
-        self, folds: CrossValidation, plan: SearchPlan, ledger: Any, fingerprint: str | None
-    ) -> None:
-        self.fingerprint = fingerprint
-        self.n_folds = folds.n_folds
-        self._folds = folds
-        self._plan = plan
-        self._ledger = ledger
-        self._config = sklearn.get_config()
+    def __init__(self, folds: CrossValidation, limit: int | None, local: bool) -> None:
+        import ray
 
-    def __call__(self, config: Mapping[str, Any], fold: int, seed: int) -> float:
-        """The score of a config on a fold."""
-        with sklearn.config_context(**self._config):
-            fit = self._folds.train(config, fold)
-        self._write(seed, fold, fit)
-        return self._plan.value(fit)
+        from drbqo_ray.cluster.slots import Slots
 
-    def _write(self, seed: int, fold: int, fit: FoldFit) -> None:
+        self._data = _put(folds)
+        self._task = ray.remote(num_cpus=1, max_retries=0)(train_fold)
+        self._slots = Slots({"CPU": 1.0}, limit, local)
+        self._running: dict[Any, tuple[Suggestion, int]] = {}
+
+    @property
+    def slots(self) -> int:
+        """Folds trained at a time, followed as nodes join and leave."""
+        self._slots.refresh()
+        return self._slots.count
+
+    def start(self, suggestion: Suggestion, attempt: int = 1) -> None:
+        """Hand a fold to Ray."""
+        reference = self._task.remote(self._data, suggestion.config, suggestion.context)
+        self._running[reference] = (suggestion, attempt)
+
+    def finished(self, wait: bool) -> list[tuple[Suggestion, FoldFit]]:
+        """What has been trained since the last call; with `wait`, after a moment if nothing has."""
+        import ray
+
+        if not self._running:
+            return []
+        ready: list[Any] = []
+        if wait:
+            ready, _ = ray.wait(list(self._running), timeout=WAIT_SECONDS)
+        rest = [reference for reference in self._running if reference not in ready]
+        if rest:
+            ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+        ended = [(self._running.pop(reference), reference) for reference in ready]
+        fits = [(task[0], self._collect(*task, reference)) for task, reference in ended]
+        return [(suggestion, fit) for suggestion, fit in fits if fit is not None]
+
+    def _collect(self, suggestion: Suggestion, attempt: int, reference: Any) -> FoldFit | None:
+        """The fit of a task that has ended; None when the fold was started again."""
+        import ray
+        from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
+
+        try:
+            fit = unpickled(ray.get(reference))
+        except RayTaskError as error:  # the worker could not even load the fold
+            return FoldFit(None, error=str(error))
+        except RayError as error:
+            if attempt <= RETRIES:
+                self.start(suggestion, attempt + 1)
+                return None
+            cause = "out of memory" if isinstance(error, OutOfMemoryError) else "worker lost"
+            return FoldFit(None, error=f"{cause}: {error} (started {attempt} times)")
+        if fit.exception is not None:
+            fit.exception.add_note(f"Raised on a worker:\n{fit.error}")
+        return fit
+
+    def cancel(self) -> None:
+        """End what is being trained."""
         import ray
         from ray.exceptions import RayError
 
-        with suppress(RayError):  # the score itself does not need the ledger
-            ray.get(self._ledger.write.remote(seed, fold, pickled(fit)))
+        for reference in self._running:
+            with suppress(RayError, ValueError):
+                ray.cancel(reference, force=True)
 
 
-class Recorder:
-    """The callback that collects the fold fits of a run as their outcomes are acknowledged.
+@contextmanager
+def ray_crew(folds: CrossValidation, limit: int | None) -> Iterator[RayCrew]:
+    """A crew on the Ray that is connected, else on one started for the time of the block."""
+    from drbqo_ray.cluster.connection import connection
 
-    Args:
-        ledger: handle of the ledger.
-        path: file that keeps the fits for a resumed run, None for a run without storage.
-    """
-
-    def __init__(self, ledger: Any, path: Path | None) -> None:
-        self._ledger = ledger
-        self._path = path
-        self._asked: dict[int, Suggestion] = {}
-        self.fits = {} if path is None else read_fits(path)
-
-    def on_ask(self, suggestion: Suggestion) -> None:
-        """Remember the seed that the worker will file the fit under."""
-        self._asked[suggestion.id] = suggestion
-
-    def on_observation(self, observation: Observation) -> None:
-        """Fetch the fit and write it down."""
-        import ray
-        from ray.exceptions import RayError
-
-        asked, entry = self._asked.pop(observation.id, None), None
-        if asked is None:
-            return
-        with suppress(RayError):
-            entry = ray.get(self._ledger.take.remote(asked.seed, asked.context), timeout=PATIENCE)
-        if entry is None:
-            return
-        self._keep(observation.id, pickle.loads(entry))
-
-    def _keep(self, number: int, fit: FoldFit) -> None:
-        self.fits[number] = fit
-        if self._path is not None:
-            append_fit(self._path, number, fit)
-
-    def retrain(self, folds: CrossValidation, observations: list[Observation]) -> None:
-        """Train again what failed in an earlier session; raise what it raises now.
-
-        A failure of this session has been raised already, so that whatever else stopped an
-        earlier one, such as a full disk, does not spoil a run for good.
-        """
-        import ray
-
-        failed = [seen for seen in observations if self.fit(seen, "").score is None]
-        train = ray.remote(num_cpus=1, max_retries=0)(_train)
-        data = ray.put(folds) if failed else None
-        for seen in failed:
-            fit = pickle.loads(ray.get(train.remote(data, seen.config, seen.context)))
-            if fit.score is None:
-                raise fit.exception or RunFailed(fit.error)
-            self._keep(seen.id, fit)
-
-    def fit(self, observation: Observation, metric: str) -> FoldFit:
-        """The fit behind an observation; where its entry was lost, what the journal knows."""
-        found: FoldFit | None = self.fits.get(observation.id)
-        if found is not None:
-            return found
-        if observation.score is None:
-            return FoldFit(None, error=observation.reason or "no reason given")
-        return FoldFit(observation.score, {metric: observation.score})
+    with connection() as local:
+        crew = RayCrew(folds, limit, local)
+        try:
+            yield crew
+        finally:
+            crew.cancel()
 
 
-def _train(folds: CrossValidation, config: Mapping[str, Any], fold: int) -> bytes:
-    return pickled(folds.train(config, fold))
+def _put(folds: CrossValidation) -> Any:
+    """Put data, splits and estimator into the object store."""
+    import ray
+
+    try:
+        return ray.put(folds)
+    except Exception as error:
+        raise InvalidInput(
+            "Estimator, data, scorer and parameters of fit must be picklable to go to workers.",
+            f"{type(error).__name__}: {error}",
+            "Pass n_jobs=1 to train in this process.",
+        ) from error
+
+
+def train_fold(folds: CrossValidation, config: Mapping[str, Any], fold: int) -> bytes:
+    """Train one fold on a worker; a pickled `FoldFit`."""
+    from drbqo_ray.cluster.tasks import limit_threads
+
+    limit_threads(1)
+    try:
+        return pickled(folds.train(config, fold))
+    except SystemExit as error:  # nothing of the user's ends the worker
+        return pickled(FoldFit(None, error=f"SystemExit: {error}"))
 
 
 def pickled(fit: FoldFit) -> bytes:
@@ -146,106 +145,7 @@ def pickled(fit: FoldFit) -> bytes:
     return entry
 
 
-def append_fit(path: Path, number: int, fit: FoldFit) -> None:
-    """Add a fit to the file, on the disk when this returns."""
-    line = {
-        "id": number,
-        "score": fit.score,
-        "test_scores": fit.test_scores,
-        "train_scores": fit.train_scores,
-        "fit_time": fit.fit_time,
-        "score_time": fit.score_time,
-        "error": fit.error,
-    }
-    with open(path, "a", encoding="utf-8") as file:
-        file.write("\n" + json.dumps(line))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_fits(path: Path) -> dict[int, FoldFit]:
-    """The fits in the file by evaluation; the last one counts.
-
-    A line that a crash cut short is left out.
-    """
-    fits: dict[int, FoldFit] = {}
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-            number = entry.pop("id")
-            fits[number] = FoldFit(**entry)
-        except (ValueError, TypeError, AttributeError, KeyError):
-            continue
-    return fits
-
-
-def search_on_ray(
-    plan: SearchPlan,
-    folds: CrossValidation,
-    slots: int | None,
-    storage: str | Path | None,
-    fingerprint: str | None,
-) -> list[TrainedFold]:
-    """Every evaluation of a search on Ray, in the order recorded.
-
-    Args:
-        plan: what to search.
-        folds: what to train; goes to the object store once.
-        slots: folds trained at a time, None for as many as fit.
-        storage: see `drbqo_ray.run`; a run that is there is resumed.
-        fingerprint: what the run in `storage` must have been started with.
-    """
-    from drbqo_ray.cluster.connection import connection
-    from drbqo_ray.cluster.runner import run
-    from drbqo_ray.cluster.storage import find_place
-
-    path = None if storage is None else find_place(storage, None).directory / FOLD_FITS
-    with connection(), open_ledger() as ledger:
-        recorder = Recorder(ledger, path)
-        try:
-            result = run(
-                RemoteFolds(folds, plan, ledger, fingerprint),
-                plan.space,
-                folds.n_folds,
-                n_evaluations=plan.budget(folds.n_folds),
-                storage=storage,
-                resume=storage is not None,
-                max_in_flight=slots,
-                max_consecutive_failures=1 if plan.error_score == "raise" else None,
-                progress=None if plan.verbose else False,
-                callbacks=[recorder],
-                **plan.settings,
-            )
-        except RunFailed as failure:
-            _raise_original(recorder, failure)
-        if result.stopped == "interrupted":
-            raise KeyboardInterrupt
-        if plan.error_score == "raise":
-            recorder.retrain(folds, result.observations)
-    metric = folds.target({})
-    return [
-        TrainedFold(seen.config, seen.context, recorder.fit(seen, metric))
-        for seen in result.observations
-    ]
-
-
-def _raise_original(recorder: Recorder, failure: RunFailed) -> NoReturn:
-    """Raise what a fold raised on its worker; the failure itself where that was lost."""
-    for fit in recorder.fits.values():
-        if fit.exception is not None:
-            fit.exception.add_note(f"Raised on a worker:\n{fit.error}")
-            raise fit.exception from None
-    raise failure
-
-
-def fingerprint_of(*parts: Any) -> str:
-    """Digits that are the same for equal data, splits and estimators, in every process."""
-    return str(joblib.hash([_digest(part) for part in parts]))
-
-
-def _digest(part: Any) -> str:
-    try:
-        return str(joblib.hash(part))
-    except Exception:  # what cannot be pickled, such as a lambda in a pipeline, by its text
-        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part))
+def unpickled(entry: bytes) -> FoldFit:
+    """The fit that `pickled` turned into bytes."""
+    fit: FoldFit = pickle.loads(entry)
+    return fit

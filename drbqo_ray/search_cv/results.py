@@ -15,7 +15,6 @@ failed fold counts as `error_score`; if that is NaN the config cannot win.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -24,15 +23,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts
-from drbqo_ray.core.kernels import SHAPES, KernelFamily
-from drbqo_ray.core.surrogate import Surrogate
 from drbqo_ray.core.uncertainty import ChiSquareBall
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.design import GRID_LIMIT
 from drbqo_ray.errors import NothingObserved
-from drbqo_ray.history import History
-from drbqo_ray.methods import Method
+from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Config
 from drbqo_ray.search_cv.fold_fit import FoldFit
 from drbqo_ray.search_cv.fold_search import TrainedFold
@@ -50,47 +45,40 @@ class FoldTable:
     else in the order in which the configs were first trained.
 
     Args:
-        space: the search space.
-        n_folds: number of folds n.
-        trained: the fold fits, at least one of them without a failure.
+        optimizer: told of every fold fit; its method says whether configs are ranked by robust or
+            by mean score, and its uncertainty set by which robust score.
+        trained: the fold fits in the order told, at least one of them without a failure.
         metric: name of the optimized metric.
         error_score: what a failed fold counts as, may be NaN.
-        method: says whether configs are ranked by robust or by mean score.
-        uncertainty: the set of the robust score.
     """
 
     def __init__(
         self,
-        space: Space,
-        n_folds: int,
+        optimizer: Optimizer,
         trained: Sequence[TrainedFold],
         metric: str,
         error_score: float,
-        method: Method,
-        uncertainty: UncertaintySet,
     ) -> None:
-        self.n = n_folds
+        self.n = optimizer.n_contexts
         self.metric = metric
         self.error_score = error_score
-        self.method = method
-        self.uncertainty = uncertainty
-        history = History(space)
+        self.method = optimizer.method
+        self.uncertainty = optimizer.uncertainty
+        found: dict[bytes, Config] = {}
         cells: dict[tuple[bytes, int], FoldFit] = {}
         for item in trained:
-            u = space.to_unit(item.config)
-            cells.setdefault((u.tobytes(), item.fold), item.fit)
-            score = error_score if item.fit.score is None else item.fit.score
-            history.add(item.config, u, item.fold, score if math.isfinite(score) else None)
-        order = _order(space, history.U)
-        keys = [history.U[k].tobytes() for k in order]
-        self.configs: list[Config] = [history.configs[k] for k in order]
+            key = optimizer.space.to_unit(item.config).tobytes()
+            found.setdefault(key, item.config)
+            cells.setdefault((key, item.fold), item.fit)
+        keys = _in_order(optimizer.space, list(found))
+        self.configs: list[Config] = [found[key] for key in keys]
         self.cells = {
             (row, fold): cells[key, fold]
             for row, key in enumerate(keys)
-            for fold in range(n_folds)
+            for fold in range(self.n)
             if (key, fold) in cells
         }
-        self.posterior = _posterior(history, space, n_folds, method)[order]
+        self.posterior, _ = optimizer.predict(self.configs)
 
     def column(self, read: Any) -> Array:
         """`read(fit)` of every fold fit, NaN where a fold was not trained, (m, n)."""
@@ -239,18 +227,11 @@ def _split_columns(name: str, scores: Array) -> dict[str, Any]:
     return columns
 
 
-def _order(space: Space, U: Array) -> npt.NDArray[np.int64]:
-    """Row numbers of the configs at points U (m, p) in the order the table shows them."""
+def _in_order(space: Space, keys: list[bytes]) -> list[bytes]:
+    """Configs, as the bytes of their points, in the order the table shows them."""
     if space.grid(GRID_LIMIT) is None:
-        return np.arange(len(U))
+        return keys
+    U = np.array([np.frombuffer(key) for key in keys])  # (m, p)
     place = {name: i for i, name in enumerate(space)}
-    return np.lexsort([U[:, place[name]] for name in sorted(space, reverse=True)])
-
-
-def _posterior(history: History, space: Space, n: int, method: Method) -> Array:
-    """Posterior means (m, n) of all configs, by the model that the optimizer uses."""
-    contexts = FreeFormContexts(n) if method.free_form else EmbeddedContexts.folds(n)
-    model = Surrogate(KernelFamily(SHAPES["se"], contexts, space.n_features))
-    gp = model.update(history.Z, history.c, history.scores())
-    assert model.last_fit is not None
-    return model.last_fit.center + model.last_fit.scale * gp.means(history.config_Z)
+    order = np.lexsort([U[:, place[name]] for name in sorted(space, reverse=True)])
+    return [keys[k] for k in order]

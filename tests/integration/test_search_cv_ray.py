@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pandas as pd
 import pytest
 import ray
 import sklearn
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
-from drbqo_ray.errors import ProblemChanged
+from drbqo_ray.errors import InvalidInput, ProblemChanged, RunFailed
 from drbqo_ray.search_cv import RobustSearchCV
-from drbqo_ray.search_cv.ray_search import FOLD_FITS
+from drbqo_ray.search_cv.stored_search import FOLD_FITS
 from tests.local_ray import two_cpus  # noqa: F401
-from tests.picky_estimator import Picky, Refusal
+from tests.picky_estimator import Deadly, Picky, Refusal, quit_or_score
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -75,22 +79,53 @@ def test_a_failed_fold_on_a_worker_counts_as_error_score(tmp_path):
     np.testing.assert_array_equal(picky.cv_results_["mean_test_score"], [0.5, np.nan])
 
 
+def test_a_fold_whose_worker_dies_is_trained_again(tmp_path):
+    (tmp_path / "deaths").touch()
+    space = {"level": [0.5, 0.6]}
+    deadly = search(Deadly(obstacle=str(tmp_path / "deaths")), space, refit=False).fit(X, Y)
+    assert (tmp_path / "deaths").stat().st_size >= 1
+    np.testing.assert_array_equal(deadly.cv_results_["mean_test_score"], [0.5, 0.6])
+    assert deadly.n_evaluations_ == 6
+
+
+def test_a_fold_that_always_kills_its_worker_fails_in_the_end(tmp_path):
+    (tmp_path / "deaths").touch()
+    deadly = Deadly(obstacle=str(tmp_path / "deaths"), deaths=1000)
+    with pytest.raises(RunFailed, match="started 3 times"):
+        search(deadly, {"level": [0.5]}, n_evaluations=1).fit(X, Y)
+
+
+def test_a_fold_that_wants_to_end_its_process_is_a_failed_fold():
+    quitter = search(Picky(), {"level": [0.5, 0.7]}, scoring=quit_or_score, error_score=0.0)
+    with pytest.warns(FitFailedWarning, match=r"3 of 6 (.|\n)*SystemExit: I quit"):
+        quitter.fit(X, Y)
+    np.testing.assert_array_equal(quitter.cv_results_["mean_test_score"], [0.5, 0.0])
+
+
+def test_what_cannot_be_sent_to_a_worker_is_refused_with_a_cure():
+    with pytest.raises(InvalidInput, match="n_jobs=1"):
+        search(scoring=lambda estimator, X, y, lock=threading.Lock(): 1.0).fit(X, Y)  # noqa: B008
+
+
 def test_a_stored_search_goes_on_where_it_stopped_and_refuses_other_data(tmp_path):
+    pipe = Pipeline([("scale", StandardScaler()), ("svc", SVC())])
+    steps = {"scale": [MinMaxScaler(), "passthrough"], "svc__gamma": [0.01, 1.0]}
     kept = {"storage": tmp_path / "run", "return_train_score": True}
-    part = search(n_evaluations=5, **kept).fit(X, Y)
+    part = search(pipe, steps, n_evaluations=5, **kept).fit(X, Y)
     assert part.n_evaluations_ == 5
-    whole = search(**kept).fit(X, Y)
+    whole = search(pipe, steps, **kept).fit(X, Y)
     assert whole.n_evaluations_ == 12
+    assert whole.best_params_["scale"] in steps["scale"]
     lines = [json.loads(line) for line in (tmp_path / "run" / FOLD_FITS).open() if line.strip()]
     assert sorted(line["id"] for line in lines) == list(range(12))
-    grid = GridSearchCV(SVC(), GRID, cv=3, return_train_score=True).fit(X, Y)
+    grid = GridSearchCV(pipe, steps, cv=3, return_train_score=True).fit(X, Y)
     for key in ("mean_test_score", "mean_train_score"):
         np.testing.assert_array_equal(whole.cv_results_[key], grid.cv_results_[key])
     assert np.isfinite(whole.cv_results_["mean_fit_time"]).all()
     with pytest.raises(ProblemChanged, match="fingerprint"):
-        search(**kept).fit(X + 1e-9, Y)
+        search(pipe, steps, **kept).fit(X + 1e-9, Y)
     with pytest.raises(ProblemChanged, match="fingerprint"):
-        search(SVC(shrinking=False), **kept).fit(X, Y)
+        search(clone(pipe).set_params(svc__shrinking=False), steps, **kept).fit(X, Y)
 
 
 def test_a_stored_search_survives_an_obstacle_that_has_been_removed(tmp_path):

@@ -1,0 +1,81 @@
+"""The search as an object: copies, seeds, progress, report."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+
+import drbqo_ray as dr
+from tests.quick_search import SPACE, X, Y, search
+
+
+def test_a_search_survives_clone_pickle_and_repr():
+    ours = search(space=dr.Space(SPACE), uncertainty=dr.CVaR(0.5)).fit(X, Y)
+    again = pickle.loads(pickle.dumps(ours))
+    np.testing.assert_array_equal(again.predict(X), ours.predict(X))
+    assert again.best_params_ == ours.best_params_
+    fresh = clone(ours)
+    assert not hasattr(fresh, "best_params_")
+    assert fresh.get_params()["estimator__C"] == 1.0
+    assert "RobustSearchCV" in repr(ours)
+    assert "SVC" in ours._repr_html_()
+
+
+def test_the_same_seed_gives_the_same_search_and_another_one_another():
+    one, two, other = (search(random_state=seed).fit(X, Y) for seed in (5, 5, 6))
+    assert one.cv_results_["params"] == two.cv_results_["params"]
+    assert one.cv_results_["params"] != other.cv_results_["params"]
+
+
+def test_progress_is_shown_only_on_request(capsys):
+    search().fit(X, Y)
+    assert capsys.readouterr().err == ""
+    search(verbose=1).fit(X, Y)
+    assert "8/8 done" in capsys.readouterr().err
+
+
+def test_a_search_in_this_process_never_loads_ray():
+    code = (
+        "import sys\n"
+        "from sklearn.svm import SVC\n"
+        "from drbqo_ray.search_cv import RobustSearchCV\n"
+        "s = RobustSearchCV(SVC(), {'C': [1.0, 2.0]}, cv=2, n_evaluations=3)\n"
+        "s.fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])\n"
+        "assert 'ray' not in sys.modules and 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_no_warning_is_made_by_a_good_search():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search(n_evaluations=12, method="drbqo").fit(X, Y)
+
+
+def test_the_report_of_a_search_names_its_choice_and_survives_pickling(tmp_path):
+    ours = search(space=dr.Space(SPACE), n_evaluations=12).fit(X, Y)
+    page = ours.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "RobustSearchCV of SVC" in page
+    for value in ours.best_params_.values():
+        assert repr(value) in page
+    again = pickle.loads(pickle.dumps(ours)).report(tmp_path / "again.html")
+    assert again.read_text(encoding="utf-8") == page
+    with pytest.raises(NotFittedError):
+        search().report(tmp_path / "none.html")
+
+
+def test_a_report_shows_why_folds_failed(tmp_path):
+    space = {"kernel": ["poly"], "degree": [1, -1]}
+    ours = search(space=space, n_evaluations=99, error_score=np.nan, method="drbqo")
+    with pytest.warns(FitFailedWarning):
+        ours.fit(X, Y)
+    assert ours.best_params_["degree"] == 1
+    page = ours.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "InvalidParameterError" in page

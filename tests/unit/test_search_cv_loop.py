@@ -1,0 +1,98 @@
+"""The loop of a search, with crews that finish their folds in any order."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drbqo_ray.parameters import Choice, Float
+from drbqo_ray.search_cv.fold_fit import FoldFit
+from drbqo_ray.search_cv.fold_search import Search, SearchPlan
+from drbqo_ray.space import Space
+
+FOLDS = 3
+
+
+class Chance:
+    """A crew whose folds end in an order, and slots change in a way, that a strategy draws."""
+
+    def __init__(self, data, most, seconds=0.0):
+        self.data = data
+        self.most = most
+        self.slots = most
+        self.seconds = seconds
+        self.running = []
+        self.started = []
+        self.busiest = 0
+
+    def start(self, suggestion):
+        assert len(self.running) < self.slots
+        self.running.append(suggestion)
+        self.started.append((suggestion.config["x"], suggestion.context))
+        self.busiest = max(self.busiest, len(self.running))
+
+    def finished(self, wait):
+        self.slots = self.data.draw(st.integers(1, self.most))
+        order = self.data.draw(st.permutations(self.running))
+        ended = order[: self.data.draw(st.integers(0, len(order)))]
+        if wait and not ended:
+            ended = order[:1]
+        for suggestion in ended:
+            self.running.remove(suggestion)
+        return [(s, FoldFit(s.config["x"], fit_time=self.seconds, score_time=0.0)) for s in ended]
+
+
+def plan(space, budget, method="random"):
+    options = {"method": method, "uncertainty": 1.0, "seed": 0}
+    return SearchPlan(Space(space), options, budget, "raise", verbose=False)
+
+
+@settings(max_examples=40)
+@given(st.data(), st.integers(1, 5), st.integers(1, 30))
+def test_the_budget_is_met_whatever_order_folds_end_in(data, most, budget):
+    crew = Chance(data, most)
+    trained = Search(plan({"x": Choice([1.0, 2.0, 3.0, 4.0])}, budget), FOLDS, crew).run()
+    assert len(trained) == min(budget, 4 * FOLDS)
+    assert sorted((fold.config["x"], fold.fold) for fold in trained) == sorted(crew.started)
+    assert len(set(crew.started)) == len(trained)
+    assert crew.running == []
+
+
+class Slow:
+    """A crew of two that trains in the order started, only while it is waited for."""
+
+    slots = 2
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.running = []
+
+    def start(self, suggestion):
+        self.running.append(suggestion)
+
+    def finished(self, wait):
+        if not wait or not self.running:
+            return []
+        first = self.running.pop(0)
+        return [(first, FoldFit(first.config["x"], fit_time=self.seconds, score_time=0.0))]
+
+
+@pytest.mark.parametrize(("seconds", "ahead"), [(1e-4, 1), (1e6, 0)])
+def test_a_suggestion_is_made_ahead_only_where_folds_are_short(seconds, ahead, monkeypatch):
+    crew = Slow(seconds)
+    search = Search(plan({"x": Float(0.0, 1.0)}, 14, "drbqo"), FOLDS, crew)
+    most = 0
+    ask = search.optimizer.ask
+
+    def noted():
+        nonlocal most
+        time.sleep(0.001)
+        most = max(most, len(search.optimizer.pending))
+        return ask()
+
+    monkeypatch.setattr(search.optimizer, "ask", noted)
+    assert len(search.run()) == 14
+    assert most == 1 + ahead
