@@ -82,7 +82,7 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
     timings = list(timings)
     observations = optimizer.observations
     posterior = read_posterior(optimizer)
-    report = optimizer.method.report
+    report = "mean" if optimizer.method.report == "mean" else "robust"
     failures = list_failures(observations, {t.id: t for t in timings}, optimizer.n_contexts)
     ranking, path = _rank(posterior, report)
     weights = weigh_folds(posterior, ranking) if posterior and ranking else None

@@ -50,6 +50,7 @@ class Posterior:
         gp: the process, conditioned on all evaluations.
         rows: model inputs of the evaluations (N, d).
         inputs: model inputs of the configs (m, d).
+        filled: whether configs are judged by the scores they have where they have some.
     """
 
     configs: list[Config]
@@ -65,11 +66,21 @@ class Posterior:
     gp: GaussianProcess
     rows: Array
     inputs: Array
+    filled: bool
 
     @cached_property
     def gains(self) -> Array:
-        """Standardized posterior means of the configs (m, n), larger is better."""
-        return self.predict(self.inputs)
+        """What the configs are judged by (m, n), standardized, larger is better: posterior means,
+        or scores where there are some and posterior means elsewhere."""
+        means = self.predict(self.inputs)
+        if not self.filled:
+            return means
+        ok = ~np.isnan(self.scores)
+        where = (self.numbers[ok], self.contexts[ok])
+        sums, counts = np.zeros(means.shape), np.zeros(means.shape)
+        np.add.at(sums, where, (self.sign * self.scores[ok] - self.fit.center) / self.fit.scale)
+        np.add.at(counts, where, 1.0)
+        return np.divide(sums, counts, out=means, where=counts > 0)
 
     def predict(self, inputs: Array) -> Array:
         """Standardized posterior means (k, n) at model inputs (k, d)."""
@@ -116,7 +127,7 @@ class Posterior:
         return Posterior(
             self.configs[:known], numbers, self.contexts[:size], scores, usable, self.sign,
             self.reference, self.set, self.space, self.fit, self._cut(y), self.rows[:size],
-            self.inputs[:known],
+            self.inputs[:known], self.filled,
         )  # fmt: skip
 
     def _cut(self, y: Array) -> GaussianProcess:
@@ -150,6 +161,7 @@ def read_posterior(optimizer: Optimizer) -> Posterior | None:
         gp=gp,
         rows=np.array(history.Z),
         inputs=np.array(history.config_Z),
+        filled=optimizer.method.report == "filled",
     )
 
 

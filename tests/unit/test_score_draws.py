@@ -9,6 +9,8 @@ from drbqo_ray import Float, Optimizer
 from drbqo_ray.core.paths import draw_paths
 from drbqo_ray.core.score_draws import best_seen
 from drbqo_ray.core.uncertainty import ChiSquareBall
+from drbqo_ray.report.about import About
+from drbqo_ray.report.facts import gather
 from tests.gp_problems import random_process
 
 SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
@@ -102,3 +104,13 @@ def test_repeated_scores_of_a_pair_count_with_their_mean():
         opt.observe(star, 0, score)
     assert opt.recommend().config == star
     assert opt.recommend().context_means[0] == pytest.approx(4.0)
+
+
+def test_the_report_shows_what_is_recommended():
+    opt = searched(rough, 30)
+    facts = gather(opt, About())
+    best = opt.recommend()
+    row = facts.ranking.row(facts.ranking.chosen)
+    assert row.config == best.config
+    assert row.robust == pytest.approx(best.robust_value, abs=1e-9)
+    np.testing.assert_allclose(row.fold_means, best.context_means, atol=1e-9)
