@@ -32,12 +32,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "screen": (("terminal", "tally", "progress"), ("words",)),
     "domains": (("space_file",), BASE),
     "report": (("report", "report.*"), (*MODEL, "screen")),
-    "cluster": (("cluster", "cluster.*"), (*MODEL, *BESIDE, "report")),
+    "cluster": (("cluster", "cluster.*", "cluster_access"), (*MODEL, *BESIDE, "report")),
     "tune": (("tune_searcher", "tune_searcher.*"), (*MODEL, *BESIDE, "report")),
     "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "cluster", "report")),
     "top": (
-        ("experiments", "experiments.*", "report_command", "plots", "cli", "demo", "saved_run",
-         "cluster_access"),
+        ("experiments", "experiments.*", "report_command", "plots", "cli", "demo",
+         "saved_run"),
         (*MODEL, *BESIDE, "report", "cluster", "tune", "search_cv"),
     ),
 }  # fmt: skip

@@ -16,7 +16,7 @@ SPACE = {"x": tune.uniform(0, 1), "net": {"width": tune.randint(1, 9)}}
 
 def main() -> None:
     address, storage, num_samples = sys.argv[1:]
-    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "2"
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "1"
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     tune.Tuner(
         slow,

@@ -20,7 +20,7 @@ def every_domain(config):
     expected = {
         "uniform": float, "quniform": float, "loguniform": float, "qloguniform": float,
         "randint": int, "qrandint": int, "lograndint": int, "qlograndint": int, "randn": float,
-        "choice": str, "fold": int,
+        "qrandn": float, "choice": str, "fold": int,
     }  # fmt: skip
     for key, kind in expected.items():
         assert type(config[key]) is kind, (key, config[key])
@@ -50,6 +50,11 @@ def misbehaving(config):
 
 def index(config):
     tune.report({"score": config["k"] + config["fold"]})
+
+
+def nested_loss(config):
+    shifted = config["x"] - config["shift"]["by"]
+    tune.report({"eval": {"loss": shifted**2 + 0.1 * config["fold"]}})
 
 
 def slow(config):

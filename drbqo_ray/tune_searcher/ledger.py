@@ -108,6 +108,11 @@ class TrialLedger:
 
     # outcomes
 
+    @property
+    def empty(self) -> bool:
+        """Whether no evaluation has an outcome yet."""
+        return not self._ends
+
     def status(self, trial: str) -> Literal["waiting", "ok", "failed"]:
         """How a trial stands."""
         at = self._ends.get(self.trials[trial])

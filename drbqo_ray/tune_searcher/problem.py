@@ -16,7 +16,7 @@ from drbqo_ray.space import Space
 from drbqo_ray.tune_searcher.points import Folds
 from drbqo_ray.tune_searcher.space import TuneSpace
 
-KNOWN = ("method", "uncertainty", "seed")
+KNOWN = ("method", "uncertainty", "seed", "stop_when")
 OPTIONS = ("n_initial", "kernel", "context_rule", "reference", "sampler", "hyperparameters")
 
 

@@ -1,7 +1,8 @@
 """`DRBQOSearch`: robust search over single folds as a search algorithm of Ray Tune.
 
 Everything Tune calls is here; the work is done by `TuneProblem` and `TuneSpace` (what is searched),
-`TrialLedger` (the optimizer and the trials it answers) and `state` (the state file).
+`RunningSearch` and `TrialLedger` (the trials, and the optimizer that answers them) and `state` (the
+state file).
 
 Tune's contract: an exception in `suggest`, `on_trial_complete` or `save` ends the whole run. So a
 wrong setting raises before the first trial, and afterwards a bad result is recorded or logged.
@@ -11,26 +12,23 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 
-from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.certainty import Certainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.records import Observation, Recommendation
 from drbqo_ray.space import Space
-from drbqo_ray.tune_searcher.experiment import KeptTrial, kept_trials
-from drbqo_ray.tune_searcher.ledger import TrialLedger
+from drbqo_ray.tune_searcher.experiment import kept_trials
 from drbqo_ray.tune_searcher.live import LiveTrials
-from drbqo_ray.tune_searcher.points import Pair, StartingPoints, evaluated
+from drbqo_ray.tune_searcher.points import StartingPoints, evaluated
 from drbqo_ray.tune_searcher.problem import TuneProblem
-from drbqo_ray.tune_searcher.results import best, config_in, metric_in
+from drbqo_ray.tune_searcher.running import NOT_BEGUN, RunningSearch
 from drbqo_ray.tune_searcher.scheduler import warn_of_scheduler
 from drbqo_ray.tune_searcher.space import TuneSpace
 from drbqo_ray.tune_searcher.state import (
@@ -64,6 +62,8 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         evaluated_rewards: scores of these points, so that they need not be run: a number, a list
             of one number per fold, or None to run the point.
         reported: which of several reports of a trial is its score, the "last" or the "best".
+        stop_when: suggest no more trials once the recommendation is this sure, e.g.
+            "loss < 0.002" or "probability > 0.95", see `Certainty`; None: never.
         **options: n_initial, kernel, context_rule, reference, sampler, hyperparameters of
             `Optimizer`.
     """
@@ -84,19 +84,21 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         evaluated_rewards: Sequence[Any] | None = None,
         seed: int = 0,
         reported: Literal["last", "best"] = "last",
+        stop_when: str | None = None,
         **options: Any,
     ) -> None:
-        settings = {"method": method, "uncertainty": uncertainty, "seed": seed, **options}
+        settings = {
+            "method": method, "uncertainty": uncertainty, "seed": seed, "stop_when": stop_when,
+            **options,
+        }  # fmt: skip
         problem = TuneProblem.of(space, n_folds, fold_key, reported, settings)
         self._start = StartingPoints.of(points_to_evaluate, evaluated_rewards)
         self._set_problem(problem.with_metric(metric, mode))
         super().__init__(metric=metric, mode=mode)
-        self._ledger: TrialLedger | None = None
-        self._queue: deque[Pair] = deque()
         self._live = LiveTrials()
-        self._best: dict[str, float] = {}
-        self._objects: dict[tuple[str, int], Any] = {}
+        self._running: RunningSearch | None = None
         self._warned = False
+        self._farewell = False
         self._saves = 0
 
     def _set_problem(self, problem: TuneProblem) -> None:
@@ -126,16 +128,18 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         problem = problem if self._problem.given else problem.with_space(config)
         if problem.metric is None and problem.mode is not None:
             problem = problem.with_metric(DEFAULT_METRIC, None)
-        if self._ledger is None:
+        if self._running is None:
             self._set_problem(problem)
         else:
             self._problem.refuse_change_to(problem, "this searcher")
         if problem.space is not None and problem.mode is not None:
-            self._prepare(problem.space)
+            self._ready()
+        self._live.begin_run()
         self._warn_of_scheduler()
         return True
 
-    def _ready(self) -> tuple[TuneProblem, TuneSpace, TrialLedger]:
+    def _ready(self) -> RunningSearch:
+        """The search, which begins now if it did not before."""
         problem, name = self._problem, type(self).__name__
         if problem.space is None:
             raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
@@ -143,19 +147,9 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
             raise RuntimeError(
                 UNDEFINED_METRIC_MODE.format(cls=name, metric=problem.metric, mode=problem.mode)
             )
-        return problem, problem.space, self._ledger or self._prepare(problem.space)
-
-    def _prepare(self, space: TuneSpace) -> TrialLedger:
-        """Read what the user gave against the space; the ledger is made only if all is well."""
-        if self._ledger is not None:
-            return self._ledger
-        problem = self._problem
-        queue, known = self._start.read(space, problem.folds, problem.settings["seed"])
-        ledger = TrialLedger(problem.maker())
-        for triple in known:
-            ledger.observe(*triple)
-        self._ledger, self._queue = ledger, queue
-        return ledger
+        if self._running is None:
+            self._running = RunningSearch.begin(problem, self._start, self._live)
+        return self._running
 
     def _warn_of_scheduler(self) -> None:
         if self._problem.folds.key is not None and not self._warned:
@@ -163,41 +157,33 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
 
     def suggest(self, trial_id: str) -> Any:
         """The config of a trial, with its fold; None at the limit of live trials; FINISHED when
-        every config of a finite space was handed out in every fold."""
-        problem, space, ledger = self._ready()
+        `stop_when` holds, or every config of a finite space was handed out in every fold."""
+        running = self._ready()
         self._warn_of_scheduler()
-        if trial_id not in ledger.trials:
+        if trial_id not in running.ledger.trials:
             if self._live.full:
                 return None
-            if not self._queue and ledger.optimizer.exhausted:
-                logger.info("Every config was handed out in every fold: no more suggestions.")
+            if running.ending() is not None:
+                self._say_farewell(running)
                 return Searcher.FINISHED
-            self._hand_out(ledger, trial_id)
-            self._live.add(trial_id)
-        suggestion = ledger.suggestion(trial_id)
-        config = space.fill(suggestion.config)
-        key = problem.folds.key
-        return config if key is None else {**config, key: suggestion.context}
+            running.hand_out(trial_id)
+        return running.config(trial_id)
 
-    def _hand_out(self, ledger: TrialLedger, trial_id: str) -> None:
-        if self._queue:
-            ledger.hand_out(trial_id, *self._queue.popleft())
-            return
-        try:
-            ledger.ask(trial_id)
-        except Exception:
-            logger.exception("The model could not suggest a config; trial %s is random.", trial_id)
-            ledger.draw(trial_id)
+    def _say_farewell(self, running: RunningSearch) -> None:
+        if not self._farewell:
+            logger.warning("No more trials are suggested: %s.", running.stopped)
+            self._farewell = True
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Limit the live trials; True, as we keep to the limit ourselves."""
+        """Limit the live trials of a run that begins; True, as we keep to the limit ourselves."""
         self._live.limit = max_concurrent
+        self._live.begin_run()
         return True
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Take note of a report; never raises."""
         try:
-            self._hear(trial_id, result)
+            self._ready().hear(trial_id, result)
         except Exception:
             logger.exception("A report of trial %s could not be read.", trial_id)
 
@@ -210,54 +196,9 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         trial that was stopped before it reported the metric stays without an outcome.
         """
         try:
-            self._complete(trial_id, result, error)
+            self._ready().complete(trial_id, result, error)
         except Exception:
             logger.exception("The end of trial %s could not be recorded.", trial_id)
-        self._live.end(trial_id)
-        self._best.pop(trial_id, None)
-
-    def _hear(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Take in what a result says about its trial.
-
-        A trial that is not known was forgotten in a crash, or given a new id by Tune: it is found
-        or rebuilt by the config in the result.
-        """
-        problem, space, ledger = self._ready()
-        self._live.hear(trial_id)
-        if trial_id not in ledger.trials:
-            config = config_in(result)
-            fold = problem.folds.needed(config)
-            values = space.space.validate(space.read(problem.folds.without(config)))
-            other = ledger.adopt(trial_id, values, fold, self._live.busy)
-            if other is None:
-                ledger.hand_out(trial_id, values, fold)
-            else:
-                self._live.forget(other)
-            self._live.add(trial_id)
-        if problem.reported == "best":
-            reports = (self._best.get(trial_id), metric_in(result, str(problem.metric)))
-            found = best(reports, str(problem.mode))
-            if found is not None:
-                self._best[trial_id] = found
-
-    def _complete(self, trial_id: str, result: dict[str, Any] | None, error: bool) -> None:
-        problem, space, ledger = self._ready()
-        if result is not None:
-            self._hear(trial_id, result)
-        if trial_id not in ledger.trials:
-            logger.warning("Trial %s ended, of which nothing is known: not recorded.", trial_id)
-        elif error:
-            ledger.fail(trial_id, "the trial raised an error")
-        elif result is not None:
-            values = ledger.suggestion(trial_id).config
-            self._objects.update(space.marked_options(values, config_in(result)))
-            value = self._best.get(trial_id, metric_in(result, str(problem.metric)))
-            if value is None and result.get("done"):
-                ledger.fail(trial_id, f"the result has no {problem.metric!r}")
-            elif value is None:
-                logger.info("Trial %s was stopped before it reported.", trial_id)
-            elif not ledger.tell(trial_id, value):
-                logger.info("Trial %s ended again; its first score stands.", trial_id)
 
     def recommend(self) -> Recommendation:
         """The evaluated config with the best robust value over all folds.
@@ -268,22 +209,43 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         Raises:
             NothingObserved: no config has a score and no failed fold.
         """
-        if self._ledger is None or self._problem.space is None:
+        return self._begun("A recommendation needs scores").recommend()
+
+    def certainty(self) -> Certainty:
+        """How sure the recommendation is. Looking changes nothing that is suggested later.
+
+        Raises:
+            NothingObserved: no config has a score and no failed fold.
+        """
+        return self._begun("A certainty needs scores").ledger.optimizer.certainty()
+
+    def stop_reason(self) -> str | None:
+        """Why no more trials are suggested, None while they are."""
+        return None if self._running is None else self._running.stopped
+
+    def report(self, path: str | Path) -> Path:
+        """Write one HTML page that shows why the config is recommended; returns its path.
+
+        Raises:
+            NothingObserved: no trial has ended.
+            InvalidInput: the file cannot be written.
+        """
+        from drbqo_ray.tune_searcher.search_report import write_search_report
+
+        return write_search_report(self._begun("A report needs results"), path)
+
+    def _begun(self, need: str) -> RunningSearch:
+        if self._running is None or self._running.ledger.empty:
             raise NothingObserved(
-                "A recommendation needs scores. Got none, the search has not begun. Run "
-                "tuner.fit() first, or read a finished run with DRBQOSearch.load(directory)."
+                f"{need}. Got none, no trial has ended. Run tuner.fit() first, or read a run with "
+                "DRBQOSearch.load(directory)."
             )
-        found = self._ledger.optimizer.recommend()
-        return replace(found, config=self._problem.space.answer(found.config, self._objects))
+        return self._running
 
     @property
     def observations(self) -> list[Observation]:
         """The outcomes of all evaluations, in the order they came in."""
-        if self._ledger is None or self._problem.space is None:
-            return []
-        answer = self._problem.space.answer
-        seen = self._ledger.optimizer.observations
-        return [replace(one, config=answer(one.config, self._objects)) for one in seen]
+        return [] if self._running is None else self._running.observations
 
     def callback(self) -> RobustValueCallback:
         """A Tune callback that adds the robust value to every result."""
@@ -307,27 +269,22 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         if value is None and not error:
             return
         score = float("nan") if error else value
-        if self._ledger is None or self._problem.space is None:
+        if self._running is None:
             self._start.told.append((copy.deepcopy(parameters), score))
             return
-        for triple in evaluated(parameters, score, self._problem.space, self._problem.folds):
-            self._ledger.observe(*triple)
+        for triple in evaluated(parameters, score, self._running.space, self._problem.folds):
+            self._running.ledger.observe(*triple)
 
     def save(self, checkpoint_path: str) -> None:
         """Write the whole state to a file, as JSON."""
-        ledger = self._ledger
-        fit = None if ledger is None else ledger.optimizer.last_fit
+        running = NOT_BEGUN if self._running is None else self._running.to_dict()
         state = {
             "saves": self._saves,
             "problem": self._problem.to_dict(),
-            "events": None if ledger is None else ledger.events,
-            "last_fit": None if fit is None else fit.to_dict(),
-            "queue": list(self._queue),
             "live": list(self._live),
             "limit": self._live.limit,
-            "best": self._best,
         }
-        write_state(checkpoint_path, state)
+        write_state(checkpoint_path, state | running)
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on from a state that `save` wrote; everything set before is replaced.
@@ -339,15 +296,11 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         state = read_state(checkpoint_path)
         with refusing_damage(checkpoint_path):
             problem = TuneProblem.from_dict(state["problem"], self._problem.space)
-            ledger = None
-            if state["events"] is not None:
-                fit = state["last_fit"] and Fit.from_dict(state["last_fit"])
-                ledger = TrialLedger(problem.maker(), state["events"], fit)
-            queue = deque((config, fold) for config, fold in state["queue"])
-            live, best_so_far = LiveTrials(state["live"], state["limit"]), dict(state["best"])
+            live = LiveTrials(state["live"], state["limit"])
+            running = RunningSearch.from_dict(state, problem, live)
         self._set_problem(problem)
-        self._saves = state["saves"]
-        self._ledger, self._queue, self._live, self._best = ledger, queue, live, best_so_far
+        self._saves, self._farewell = state["saves"], False
+        self._live, self._running = live, running
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """As Tune calls it: restore the newest state that is whole, then compare notes.
@@ -358,23 +311,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         self.restore(str(newest_state(checkpoint_dir, self.CKPT_FILE_TMPL)))
         kept, problem = kept_trials(checkpoint_dir), self._problem
         if kept is not None and None not in (problem.space, problem.metric, problem.mode):
-            self._compare_notes(kept)
-
-    def _compare_notes(self, kept: list[KeptTrial]) -> None:
-        problem, _, ledger = self._ready()
-        metric, mode = str(problem.metric), str(problem.mode)
-        for trial in kept:
-            result = {**trial.result, "config": trial.config}
-            try:
-                self._hear(trial.id, result)
-                if problem.reported == "best" and metric in trial.bests:
-                    self._best[trial.id] = trial.bests[metric][mode]
-            except Exception:
-                logger.exception("Trial %s, which Tune kept, could not be read.", trial.id)
-            known = trial.id in ledger.trials and ledger.status(trial.id) == "ok"
-            if trial.status in ("TERMINATED", "ERROR") and not known:
-                self.on_trial_complete(trial.id, result, error=trial.status == "ERROR")
-        self._live = LiveTrials(set(self._live) & {trial.id for trial in kept}, self._live.limit)
+            self._ready().compare_notes(kept)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """As Tune calls it during a run: a failure is logged, and the older state stays."""
@@ -389,8 +326,10 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
     def load(cls, directory: str | Path) -> DRBQOSearch:
         """The searcher of a Tune run, from the directory of its experiment.
 
-        Another `tune.Tuner` with the same `param_space` can go on with it.
+        Another `tune.Tuner` with the same `param_space` can go on with it, with a limit of its own
+        on the trials at a time.
         """
         search = cls(n_folds=None)
         search.restore_from_dir(str(Path(directory).expanduser()))
+        search._live.limit = None
         return search

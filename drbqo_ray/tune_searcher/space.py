@@ -274,8 +274,11 @@ def _alike(a: Any, b: Any) -> bool:
 
 def _settled(item: Parameter, value: Any) -> Any:
     """The value on the parameter's grid if it is one but for rounding, as Tune's 3 * 0.1 is."""
-    if isinstance(item, Float) and item.step is not None and isinstance(value, numbers.Real):
-        nearest = item.from_unit(item.to_unit(float(value)))
+    if not isinstance(item, Float) or item.step is None:
+        return value
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if number and item.low - item.step <= value <= item.high + item.step:
+        nearest = item.from_unit(item.to_unit(min(max(float(value), item.low), item.high)))
         return nearest if math.isclose(nearest, value, abs_tol=1e-9 * item.step) else value
     return value
 

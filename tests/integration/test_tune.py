@@ -14,10 +14,11 @@ import pytest
 from ray import tune
 from ray.tune import Tuner
 
+import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.tune_searcher import DRBQOSearch
 from tests.local_ray import ROOT, two_cpus  # noqa: F401
-from tests.tune_trainables import Scale, every_domain, index, misbehaving, slow
+from tests.tune_trainables import Scale, every_domain, index, misbehaving, nested_loss, slow
 
 pytestmark = [
     pytest.mark.usefixtures("two_cpus"),
@@ -34,18 +35,18 @@ def quiet(monkeypatch):
 
 
 def tuner(trainable, search, space, storage, num_samples, **options):
+    """A Tuner with one trial at a time, as starting its processes is what takes long."""
     stop = options.pop("stop", None)
     callbacks = options.pop("callbacks", None)
+    defaults = {"metric": "score", "mode": "max", "max_concurrent_trials": 1}
     return Tuner(
         trainable,
         param_space=space,
         tune_config=tune.TuneConfig(
             search_alg=search,
-            metric="score",
-            mode="max",
             num_samples=num_samples,
             reuse_actors=True,
-            **options,
+            **defaults | options,
         ),
         run_config=tune.RunConfig(
             storage_path=str(storage), name="run", verbose=0, stop=stop, callbacks=callbacks
@@ -67,6 +68,7 @@ def test_every_domain_reaches_the_trainable_resolved_and_the_robust_value_is_log
         "lograndint": tune.lograndint(1, 50),
         "qlograndint": tune.qlograndint(2, 50, 2),
         "randn": tune.randn(0, 1),
+        "qrandn": tune.qrandn(0, 1, 0.5),
         "choice": tune.choice(["a", "b"]),
         "option": tune.choice([Scale(1.0), Scale(2.0)]),
         "model": tune.choice(
@@ -95,7 +97,7 @@ def test_every_domain_reaches_the_trainable_resolved_and_the_robust_value_is_log
     assert isinstance(recommended.config["option"], Scale)
     assert not {"twice", "constant", "fold"} & set(recommended.config)
     values = [result.metrics["robust_value"] for result in grid]
-    assert values[-1] == recommended.robust_value
+    assert recommended.robust_value in values  # that of the trial which ended last
     assert "robust_value" in grid.get_dataframe().columns
     logged = [path.read_text() for path in tmp_path.glob("run/*/result.json")]
     assert len(logged) == 6
@@ -103,6 +105,10 @@ def test_every_domain_reaches_the_trainable_resolved_and_the_robust_value_is_log
     assert len(list(tmp_path.glob("run/*/events.out.tfevents*"))) == 6
     loaded = DRBQOSearch.load(tmp_path / "run")
     assert loaded.recommend().robust_value == recommended.robust_value
+    for one in (search, loaded):
+        page = one.report(tmp_path / "report.html").read_text()
+        assert f"{recommended.config['uniform']:.6g}" in page
+    assert "an object that Tune keeps" in page
 
 
 def test_bad_results_never_end_a_run_and_a_mended_trial_counts(tmp_path):
@@ -157,23 +163,49 @@ class StopAfter(tune.Stopper):
         return self.left <= 0
 
 
-def test_without_a_number_of_samples_a_run_ends_by_itself_or_by_a_stopper(tmp_path):
+def test_without_a_number_of_samples_a_run_ends_by_a_stopper_or_by_itself(tmp_path):
+    space = {"k": tune.choice([1, 2, 3, 4])}
     search = DRBQOSearch(n_folds=2)
-    space = {"k": tune.choice([1, 2, 3])}
-    tuner(index, search, space, tmp_path / "finite", -1).fit()
+    grid = tuner(index, search, space, tmp_path / "stopped", -1, stop=StopAfter(5)).fit()
+    before = search.observations
+    first = [(o.config["k"], o.context) for o in before]
+    under_way = {(r.config["k"], r.config["fold"]) for r in grid} - set(first)
+    assert 1 <= len(before) <= 5
+    assert all(seen.status == "ok" for seen in before)
+
+    tuner(index, search, space, tmp_path / "exhausted", -1).fit()
     seen = [(o.config["k"], o.context) for o in search.observations]
-    assert sorted(seen) == [(k, fold) for k in (1, 2, 3) for fold in (0, 1)]
-    assert search.recommend().config == {"k": 3}
+    assert search.observations[: len(before)] == before
+    assert sorted([*seen, *under_way]) == [(k, fold) for k in (1, 2, 3, 4) for fold in (0, 1)]
+    assert "handed out" in search.stop_reason()
+    assert search.recommend().config["k"] == max(k for k, _ in seen)
 
-    search = DRBQOSearch(n_folds=2)
-    space = {"k": tune.uniform(0, 1)}
-    tuner(index, search, space, tmp_path / "stopped", -1, stop=StopAfter(9)).fit()
-    assert 3 <= len(search.observations) <= 9
-    assert all(seen.status == "ok" for seen in search.observations)
+    warm = DRBQOSearch(n_folds=2)
+    warm.add_evaluated_trials(grid._experiment_analysis, "score")
+    warm.set_search_properties("score", "max", space)
+    scores = [r.metrics["score"] for r in grid if r.metrics and "score" in r.metrics]
+    assert [o.score for o in warm.observations] == scores
 
-    before = len(search.observations)
-    tuner(index, search, space, tmp_path / "more", 3).fit()
-    assert len(search.observations) == before + 3
+
+def test_a_run_ends_when_its_answer_is_sure_enough(tmp_path, caplog):
+    search = DRBQOSearch(
+        dr.Space({"x": dr.Float(0, 1)}),
+        n_folds=2,
+        stop_when="loss < 0.01",
+        points_to_evaluate=[{"x": 0.9}, {"x": 0.1, "fold": 1}],
+        evaluated_rewards=[[0.36, 0.46], None],
+    )
+    constants = {"shift": {"by": 0.3}}
+    grid = tuner(nested_loss, search, constants, tmp_path, -1, metric="eval/loss", mode="min").fit()
+    assert not grid.errors
+    assert len(search.observations) == len(grid) + 2
+    assert grid[0].config["x"] == 0.1
+    assert caplog.text.count(search.stop_reason()) == 1
+    assert search.recommend().config["x"] == pytest.approx(0.3, abs=0.1)
+    assert search.certainty().loss < 0.01
+    loaded = DRBQOSearch.load(tmp_path / "run")
+    assert loaded.suggest("more") == tune.search.Searcher.FINISHED
+    assert loaded.stop_reason() == search.stop_reason()
 
 
 def finished_trials(directory):
@@ -186,8 +218,11 @@ def finished_trials(directory):
         return 0
 
 
+TRIALS = 18
+
+
 def test_a_driver_killed_in_mid_run_is_restored_with_the_same_model(tmp_path, two_cpus):  # noqa: F811
-    command = [sys.executable, "-m", "tests.tune_driver", two_cpus, str(tmp_path), "24"]
+    command = [sys.executable, "-m", "tests.tune_driver", two_cpus, str(tmp_path), str(TRIALS)]
     directory = tmp_path / "killed"
     driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
@@ -201,6 +236,7 @@ def test_a_driver_killed_in_mid_run_is_restored_with_the_same_model(tmp_path, tw
         driver.send_signal(signal.SIGKILL)
         driver.wait()
     kept = finished_trials(directory)
+    assert kept < TRIALS, "the driver was killed too late"
     before = DRBQOSearch.load(directory)
     assert len(before.observations) >= kept - 2
 
@@ -214,8 +250,8 @@ def test_a_driver_killed_in_mid_run_is_restored_with_the_same_model(tmp_path, tw
     seen = {
         (o.config["x"], o.config["net"]["width"], o.context): o.score for o in search.observations
     }
-    assert len(grid) == 24
+    assert len(grid) == TRIALS
     assert seen == results
-    assert len(search.observations) == 24
-    assert len({o.id for o in search.observations}) == 24
+    assert len(search.observations) == TRIALS
+    assert len({o.id for o in search.observations}) == TRIALS
     assert search.observations[: len(before.observations)] == before.observations

@@ -42,6 +42,15 @@ class TestSuggest:
         assert first == again
         assert first != other
 
+    def test_the_suggestions_are_those_of_the_optimizer(self):
+        space = {"x": dr.Float(0, 1), "net/width": dr.Int(1, 8)}
+        optimizer = dr.Optimizer(space, 3, seed=5)
+        for config in run(ready(seed=5), map(str, range(12))):
+            asked = optimizer.ask()
+            values = {"x": config["x"], "net/width": config["net"]["width"]}
+            assert (asked.config, asked.context) == (values, config["fold"])
+            optimizer.tell(asked.id, score_of(config))
+
     def test_it_converges_to_the_robust_config(self):
         search = ready({"x": tune.uniform(0, 1)}, uncertainty=dr.WorstCase())
         run(search, map(str, range(30)))
@@ -67,7 +76,7 @@ class TestSuggest:
         def broken():
             raise np.linalg.LinAlgError("not positive definite")
 
-        monkeypatch.setattr(search._ledger.optimizer, "ask", broken)
+        monkeypatch.setattr(search._running.ledger.optimizer, "ask", broken)
         config = search.suggest("b")
         assert 0 <= config["x"] <= 1
         assert "random" in caplog.text

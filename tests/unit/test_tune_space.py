@@ -51,6 +51,11 @@ def test_parameters_are_named_by_their_path():
     }
 
 
+def test_a_step_of_one_is_a_step():
+    space = TuneSpace.of({"f": tune.quniform(0, 3, 1), "n": tune.qrandn(0, 0.1, 1)}).space
+    assert space.parameters == {"f": dr.Float(0, 3, step=1), "n": dr.Choice([0.0])}
+
+
 def test_a_filled_config_has_the_structure_and_constants_of_the_space():
     values = {"lr": 1e-2, "model/layers/0": 2, "model/layers/2/drop": 0.3, "model/pair/0": "b"}
     assert TuneSpace.of(nested()).fill(values) == {
@@ -199,3 +204,13 @@ def test_the_plain_form_of_objects_is_described_but_not_rebuilt():
     )
     with pytest.raises(InvalidInput, match="same space"):
         TuneSpace.from_dict(plain)
+
+
+@pytest.mark.parametrize(
+    "other", [False, 0.0, -1.0, 99.0, float("nan"), 10**400, "a"], ids=lambda v: repr(v)[:9]
+)
+def test_a_value_that_is_no_number_of_a_domain_is_found_among_the_other_options(other):
+    space = TuneSpace.of({"a": tune.choice([tune.choice([tune.qloguniform(1, 2, 0.5), other])])})
+    for value in (1.5, other):
+        again = space.fill(space.read({"a": value}))["a"]
+        assert again is other or again == value

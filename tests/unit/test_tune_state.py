@@ -91,6 +91,21 @@ class TestConcurrency:
         limiter.on_trial_complete("a", result={"score": 1.0})
         assert [o.score for o in search.observations] == [1.0]
 
+    @pytest.mark.parametrize("limited", [False, True])
+    def test_trials_that_tune_dropped_never_block_the_next_run(self, limited):
+        search = ready()
+        limiter = ConcurrencyLimiter(search, max_concurrent=1)
+        assert limiter.suggest("dropped")
+        assert limiter.suggest("early") is None
+        limiter = ConcurrencyLimiter(search, max_concurrent=1) if limited else limiter
+        if not limited:
+            limiter.set_search_properties("score", "max", SPACE)
+        config = limiter.suggest("a")
+        assert limiter.suggest("b") is None
+        limiter.on_trial_complete("a", result={"score": 1.0, **flat(config)})
+        assert limiter.suggest("b")
+        assert limiter.suggest("c") is None
+
     def test_trials_forgotten_in_a_crash_never_block_the_search(self, tmp_path):
         search = ready()
         search.set_max_concurrency(2)
@@ -347,9 +362,13 @@ class TestDirectory:
         search.suggest("forgotten")
         search.save_to_dir(str(tmp_path), "1")
         self.kept(tmp_path, [("known", "RUNNING", config, {}, {})])
-        again = DRBQOSearch.load(tmp_path)
+        again = DRBQOSearch(n_folds=None)
+        again.restore_from_dir(str(tmp_path))
         assert again.suggest("new")
         assert again.suggest("newer") is None
+        free = DRBQOSearch.load(tmp_path)  # another Tuner sets its own limit
+        assert free.suggest("new")
+        assert free.suggest("newer")
 
     @pytest.mark.parametrize("content", ["", "{}", '{"trial_data": [["{}", "{}"]]}'], ids=str)
     def test_a_state_of_tune_that_cannot_be_read_is_left_alone(self, tmp_path, content):
