@@ -1,7 +1,8 @@
 """Joining a Ray cluster that is already there, with a token or not at all.
 
 Whoever can reach an open cluster can run code on it. So a cluster is joined only when this process
-holds a token and the cluster turns away callers without one; `insecure=True` waives both.
+holds a token and the cluster turns away callers without one; `insecure=True` waives both. The
+command line and `run` go by the same rule; a connection that the user has made is not questioned.
 Where the token comes from is Ray's business: RAY_AUTH_TOKEN, then the file RAY_AUTH_TOKEN_PATH,
 then ~/.ray/auth_token, with RAY_AUTH_MODE=token. It is never read, copied or printed here.
 """
@@ -20,6 +21,10 @@ from drbqo_ray.errors import DrbqoError, InvalidInput
 PROBE_SECONDS = 90
 _NO_TOKEN = "InvalidAuthToken"
 _TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_WAIVER = (
+    "on a network you trust pass --insecure on the command line, or call ray.init(address=...)"
+    " yourself in Python."
+)
 
 
 class ClusterRefused(DrbqoError):
@@ -67,7 +72,7 @@ def check_token(address: str, environment: Mapping[str, str]) -> None:
     raise ClusterRefused(
         "An existing cluster is joined with token authentication only: without it, whoever reaches"
         " the cluster can run code on it. Set RAY_AUTH_MODE=token and put the cluster's token into"
-        " ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH, or pass --insecure on a network you trust."
+        f" ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH; {_WAIVER}"
     )
 
 
@@ -78,8 +83,7 @@ def check_cluster(address: str) -> None:
     if reason is None:
         raise ClusterRefused(
             f"The cluster at {address} answers callers without a token, so whoever reaches it can"
-            " run code on it. Start it with RAY_AUTH_MODE=token on every node, or pass --insecure"
-            " on a network you trust."
+            f" run code on it. Start it with RAY_AUTH_MODE=token on every node; {_WAIVER}"
         )
     if _NO_TOKEN not in reason:
         raise ClusterRefused(_unreachable(address, reason))

@@ -88,6 +88,7 @@ class Journal:
         self.directory = Path(os.path.abspath(directory))
         self.recovery = Recovery()
         self._problem: dict[str, Any] = {}
+        self._scanned: list[JournalRecord] | None = None
         self._next_seq = 0
         self._fault: str | None = "is not ready"
         self._guard = threading.Lock()
@@ -210,15 +211,23 @@ class Journal:
         return numbers
 
     def records(self) -> Iterator[JournalRecord]:
-        """Every acknowledged record up to now, header first, read from the disk."""
+        """Every acknowledged record up to now, header first.
+
+        Opening reads and checks all of them; the first call hands those over, unless records
+        were appended since. Later calls read the disk again.
+        """
         with self._guard:
             self._check_usable()
+            scanned, self._scanned = self._scanned, None
+            if scanned is not None:
+                return iter(scanned)
             return itertools.islice(read_journal(self.path), self._next_seq)
 
     def close(self) -> None:
         """Release the files and the lock; a second call does nothing."""
         with self._guard:
             self._fault = self._fault or "is closed"
+            self._scanned = None
             # All that was acknowledged is flushed, so a failing close can lose nothing.
             with suppress(OSError):
                 self._files.close()
@@ -246,6 +255,7 @@ class Journal:
         # Set before the write, so that even an interrupt cannot leave a usable handle behind
         # whose next sequence number is already on the disk.
         self._fault = "was interrupted in the middle of a write"
+        self._scanned = None
         try:
             self._write_durably(lines)
             self._next_seq += count
@@ -269,9 +279,9 @@ class Journal:
         with as_journal_error(f"read {self.path}", "Check the disk."):
             file = os.fdopen(open_private(JOURNAL, os.O_RDONLY, self._directory_fd), "rb", _CHUNK)
             with file:
-                for record in scan(file, end):
-                    if record.seq == 0:
-                        self._problem = record.data["problem"]
+                self._scanned = list(scan(file, end))
+        if self._scanned:
+            self._problem = deepcopy(self._scanned[0].data["problem"])
         self._next_seq = end.next_seq
         return end
 

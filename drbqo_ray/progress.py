@@ -118,7 +118,8 @@ class LineProgress:
         end = "finished" if tally.done >= tally.n_evaluations else "stopped"
         spent = duration(tally.seconds)
         text = summary(tally, last=True)
-        self._write(f"{printable(tally.run_name)}: {end} after {spent}: {text}")
+        why = "" if tally.stop_reason is None else f", {printable(tally.stop_reason)}"
+        self._write(f"{printable(tally.run_name)}: {end} after {spent}{why}: {text}")
 
     def _write(self, line: str) -> None:
         if self._tally is not None:
@@ -202,6 +203,8 @@ def rows(tally: Tally) -> list[tuple[str, str]]:
         ("slots in use", share(tally.utilization)),
         ("time", f"{duration(tally.seconds)}, about {duration(tally.seconds_left)} left"),
     ]
+    if tally.stop_reason is not None:
+        shown.append(("stopped", printable(tally.stop_reason)))
     if tally.last_failure is not None:
         shown.append(("last failure", _failure(tally.last_failure)))
     return shown

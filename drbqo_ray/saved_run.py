@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drbqo_ray.cluster.replay import ReplayedRun, recommend, replay
+from drbqo_ray.certainty import COVERAGE, Certainty
+from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend, replay
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.storage import Place, find_place
 from drbqo_ray.errors import InvalidInput
@@ -61,18 +62,21 @@ class SavedRun:
         yield f"objective  {printable(run.problem.objective)}"
         yield f"state      {self._state()}, last record {duration(age)} ago"
         yield f"counts     {done} done, {len(failed)} failed, {len(run.pending)} pending"
+        if run.stop_when is not None:
+            yield f"stop when  {printable(run.stop_when)}"
         yield f"time       {duration(run.seconds)}"
         yield f"per fold   {folds}"
-        yield from recommendation_lines(recommend(run.optimizer))
+        yield from recommendation_lines(recommend(run.optimizer), how_sure(run.optimizer))
         if failed:
             last = [line for line in (failed[-1].reason or "").splitlines() if line.strip()]
             reason = printable(last[-1].strip()) if last else "no reason given"
             yield f"failure    evaluation {failed[-1].id}: {reason}"
 
     def _state(self) -> str:
-        if self.run.stopped is not None:
-            return printable(self.run.stopped)
-        return "under way or cut off"
+        if self.run.stopped is None:
+            return "under way or cut off"
+        why = self.run.stop_reason
+        return printable(self.run.stopped + ("" if why is None else f", {why}"))
 
 
 def _find(place: Place) -> Place:
@@ -93,8 +97,10 @@ def _find(place: Place) -> Place:
     )
 
 
-def recommendation_lines(found: Recommendation | None) -> Iterator[str]:
-    """A recommendation, line by line."""
+def recommendation_lines(
+    found: Recommendation | None, certainty: Certainty | None = None
+) -> Iterator[str]:
+    """A recommendation and how sure it is, line by line."""
     if found is None:
         yield "best       none: no config has a score and no failed fold"
         return
@@ -104,6 +110,18 @@ def recommendation_lines(found: Recommendation | None) -> Iterator[str]:
     for name, value in found.config.items():
         text = f"{value:.8g}" if isinstance(value, float) else value
         yield f"           {printable(name, 40):<{width}} = {printable(text)}"
+    if certainty is not None:
+        yield f"certainty  {in_words(certainty)}"
+
+
+def in_words(certainty: Certainty) -> str:
+    """How sure a recommendation is, as one line."""
+    low, high = certainty.interval
+    return (
+        f"best of those seen with probability {certainty.probability:.2f}; robust value"
+        f" {low:.4g} to {high:.4g} ({COVERAGE:.0%}); expected loss of stopping"
+        f" {certainty.loss:.2g}"
+    )
 
 
 def resume_arguments(saved: SavedRun) -> dict[str, Any]:
@@ -112,7 +130,7 @@ def resume_arguments(saved: SavedRun) -> dict[str, Any]:
     known = {name: value for name, value in problem.settings.items() if value is not None}
     session = {
         name: saved.session[name]
-        for name in ("n_evaluations", "resources", "max_in_flight", "timeout_seconds")
+        for name in ("n_evaluations", "resources", "max_in_flight", "timeout_seconds", "stop_when")
         if name in saved.session
     }
     where: dict[str, Any] = {"storage": saved.place.directory, "name": None}

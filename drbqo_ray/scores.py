@@ -16,8 +16,10 @@ def read_score(value: object) -> tuple[float | None, str | None]:
     Scalars of numpy and PyTorch count as numbers; booleans, strings and None do not.
     """
     got = f"got {_kind(value)}"
-    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
-        value = value.item()  # type: ignore[attr-defined]
+    try:
+        value = _plain(value)
+    except Exception:  # a user's object may do anything
+        return None, f"a score must be one number, {got}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None, f"a score must be one number, {got}"
     try:
@@ -27,6 +29,14 @@ def read_score(value: object) -> tuple[float | None, str | None]:
     if not math.isfinite(score) or abs(score) > LARGEST_SCORE:
         return None, f"a score must be finite and at most {LARGEST_SCORE:g} in size, got {score}"
     return score, None
+
+
+def _plain(value: object) -> object:
+    """The number inside a scalar of numpy or PyTorch; anything else as it is."""
+    if getattr(value, "shape", None) != () or not callable(getattr(value, "item", None)):
+        return value
+    masked = bool(getattr(value, "mask", False))
+    return None if masked else value.item()  # type: ignore[attr-defined]
 
 
 def _kind(value: object) -> str:

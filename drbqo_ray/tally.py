@@ -31,6 +31,7 @@ class Tally:
         best_std: its posterior standard deviation, None when there is none.
         fold_counts: evaluations done by fold.
         last_failure: the last evaluation that failed, None when there is none.
+        stop_reason: what the stop rule said when it ended the run, None when it did not.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Tally:
         self.best_std: float | None = None
         self.fold_counts: dict[int, int] = {}
         self.last_failure: Observation | None = None
+        self.stop_reason: str | None = None
         self._clock = clock
         self._start = self._last = clock()
         self._seconds: float | None = None
@@ -91,7 +93,9 @@ class Tally:
             self.fold_counts = _counts(enumerate(counts))
 
     def finish(self, result: object) -> None:
-        """Take over the recommendation of a result, if it has one."""
+        """Take over the recommendation of a result, if it has one, and why it was stopped."""
+        reason = getattr(result, "stop_reason", None)
+        self.stop_reason = reason if isinstance(reason, str) else None
         found = getattr(result, "recommendation", None)
         if isinstance(found, Recommendation):
             self.best_robust, self.best_std = found.robust_value, found.std

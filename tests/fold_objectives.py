@@ -34,6 +34,19 @@ class Slow:
         return smooth(config, fold, seed)
 
 
+class SlowUntil:
+    """`smooth` after some seconds; at once as soon as a file exists."""
+
+    def __init__(self, seconds, file):
+        self.seconds = seconds
+        self.file = file
+
+    def __call__(self, config, fold, seed):
+        if not Path(self.file).exists():
+            time.sleep(self.seconds)
+        return smooth(config, fold, seed)
+
+
 class Unpicklable(Exception):
     def __init__(self, message):
         super().__init__(message)

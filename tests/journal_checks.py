@@ -6,11 +6,14 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+from drbqo_ray.cluster import fits_beside
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.replay import replay, tell_optimizer
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.journal import read_journal
+from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.records import Suggestion
 
 
 def records_of(directory: Path, *kinds: str) -> list[dict]:
@@ -31,28 +34,55 @@ def assert_sound(directory: Path, problem: RunProblem | None = None) -> None:
 
 
 def assert_recomputed(records: list, problem: RunProblem) -> None:
-    """Ask a fresh optimizer at each ask of the journal, with the outcomes known then.
+    """Ask a fresh optimizer for each batch of the journal, with the outcomes known then.
 
-    A fit record tells the parameters that were in use, and has to be what the optimizer finds.
+    A fit record tells the parameters that were in use. They have to be those that the optimizer
+    finds, now or, if the fit was made beside the asking, when it was started.
     """
     optimizer = problem.optimizer()
     outcomes = [Outcome.from_record(r.data) for r in records if r.kind in ("tell", "fail")]
     applied = 0
+    made: list[Suggestion] = []
     for record in records:
         if record.kind == "session":
             # A new session starts from all outcomes on the disk and from the last fit.
             known = replay(records[: record.seq], problem)
-            optimizer, applied = known.optimizer, len(known.outcomes)
-        elif record.kind == "fit":
-            fit = Fit.from_dict(record.data["fit"])
+            optimizer, applied, made = known.optimizer, len(known.outcomes), []
         elif record.kind == "ask":
-            while applied < record.data["told"]:
-                tell_optimizer(optimizer, outcomes[applied])
-                applied += 1
-            assert applied == record.data["told"]
-            again = optimizer.ask()
-            found = (again.id, problem.plain_config(again.config), again.context, again.seed)
             data = record.data
+            if not made:
+                for outcome in outcomes[applied : data["told"]]:
+                    tell_optimizer(optimizer, outcome)
+                applied = data["told"]
+                fit = fit_before(records, record.seq)
+                use_fit(optimizer, fit, applied, records[: record.seq - 1], problem)
+                made = optimizer.ask(data["batch"])
+                assert fit is None or optimizer.last_fit == fit
+            assert applied == data["told"]
+            again = made.pop(0)
+            found = (again.id, problem.plain_config(again.config), again.context, again.seed)
             assert found == (data["id"], data["config"], data["context"], data["seed"])
-            if optimizer.last_fit is not None and records[record.seq - 1].kind == "fit":
-                assert optimizer.last_fit == fit
+
+
+def fit_before(records: list, seq: int) -> Fit | None:
+    before = records[seq - 1]
+    return Fit.from_dict(before.data["fit"]) if before.kind == "fit" else None
+
+
+def use_fit(
+    optimizer: Optimizer, fit: Fit | None, told: int, earlier: list, problem: RunProblem
+) -> None:
+    """Let the optimizer make the fit that was recorded, or give it one that was made beside."""
+    last = optimizer.last_fit
+    large = last is not None and last.size >= fits_beside.SMALL
+    optimizer.model.fits_beside = fit is None and large
+    if fit is None or fit.size == told:
+        return
+    seen = [r.seq for r in earlier if r.kind in ("tell", "fail")][: fit.size]
+    known = replay([r for r in earlier if r.kind == "ask" or r.seq in seen], problem)
+    known.optimizer.last_fit = last
+    job = known.optimizer.model.fit_job()
+    assert job is not None
+    assert job() == fit
+    optimizer.last_fit = fit
+    optimizer.model.fits_beside = True

@@ -2,9 +2,10 @@
 
 Usage: run_driver.py STORAGE CALLS [--evaluations N] [--seconds S] [--in-flight K] [--method M]
 
-Connects to the Ray that RAY_ADDRESS names. Resumes the run if there is one. Writes "ask ID" when
-an evaluation starts, "ack ID" when its outcome is safe, and at the end "stopped REASON VALUE".
-On a second Ctrl-C it leaves as a command line should, without waiting for Ray to take its leave.
+Connects to the Ray that RAY_ADDRESS names, which is known to be ours. Resumes the run if there is
+one. Writes "ask ID" when an evaluation starts, "ack ID" when its outcome is safe, and at the end
+"stopped REASON VALUE". On a second Ctrl-C it leaves as a command line should, without waiting for
+Ray to take its leave.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+
+import ray
 
 from drbqo_ray.cluster.runner import run
 from tests.fold_objectives import SPACE, Slow
@@ -34,6 +37,7 @@ def main() -> int:
     parser.add_argument("--in-flight", type=int, default=2)
     parser.add_argument("--method", default="random")
     args = parser.parse_args()
+    ray.init(log_to_driver=False, logging_level="ERROR")
     result = run(
         Slow(args.seconds, args.calls),
         SPACE,

@@ -96,10 +96,15 @@ class RunActor:
         now = time.monotonic()
         return self._incarnation, {key: now - then for key, then in self._started.copy().items()}
 
+    @_in_group("watch")
+    def stop_reason(self) -> str | None:
+        """See `Keeper.stop_reason`."""
+        return self._open.stop_reason()
+
     @_in_group("ask")
-    def finish(self, reason: str) -> Final:
+    def finish(self, reason: str, stop_reason: str | None) -> Final:
         """See `Keeper.finish`; the copy in an object store is completed too."""
-        final = self._open.finish(reason)
+        final = self._open.finish(reason, stop_reason)
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None

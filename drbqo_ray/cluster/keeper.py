@@ -2,8 +2,9 @@
 
 Three parties meet here. `tell` writes outcomes to the journal, puts them in the inbox and returns:
 it never waits for the model. The thinking thread alone touches the optimizer: it applies the inbox
-in the order of the journal, then makes suggestions, writes them to the journal and puts them on
-the shelf. `take` waits until the suggestion it wants is on the shelf.
+in the order of the journal, asks whether the answer is sure enough to stop, then makes suggestions,
+writes them to the journal and puts them on the shelf. `take` waits until the suggestion it wants is
+on the shelf.
 
 A suggestion is named by its number, counted from 0, and so is the request for it. Every call may
 therefore be repeated: asking again for suggestion 7 gives suggestion 7.
@@ -23,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from drbqo_ray.certainty import Certainty
 from drbqo_ray.cluster.fits_beside import FitsBeside
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.pace import Pace
-from drbqo_ray.cluster.replay import recommend, replay, tell_optimizer
+from drbqo_ray.cluster.replay import how_sure, recommend, replay, tell_optimizer
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.storage import open_when_free
 from drbqo_ray.errors import JournalError, RunFailed, UnknownSuggestion
@@ -58,6 +60,7 @@ class Final:
     recommendation: Recommendation | None
     observations: list[Observation]
     outcomes: list[Outcome]
+    certainty: Certainty | None = None
 
 
 class Keeper:
@@ -89,6 +92,7 @@ class Keeper:
         self._slots = 1
         self._pace = Pace()
         self._fits = FitsBeside()
+        self._stop_reason: str | None = None
         self._best: Recommendation | None = None
         self._best_watched = False
         self._best_due = math.inf
@@ -125,6 +129,8 @@ class Keeper:
     def take(self, first: int, count: int, slots: int) -> list[Suggestion]:
         """Suggestions `first`, `first` + 1, ..., at most `count`; waits until there is one.
 
+        There is none once the run is sure enough, see `stop_reason`.
+
         Args:
             first: number of the first suggestion.
             count: how many can be used.
@@ -138,13 +144,21 @@ class Keeper:
                 lambda: (
                     len(self._suggestions) > first
                     or first >= self._n_evaluations
+                    or self._stop_reason is not None
                     or self._closed
                     or self._fault is not None
                 )
             )
+            if self._stop_reason is not None:
+                return []
             if len(self._suggestions) <= first:
                 self._check()
             return self._suggestions[first : first + count]
+
+    def stop_reason(self) -> str | None:
+        """What the stop rule said, None while it is not met."""
+        with self._changed:
+            return self._stop_reason
 
     def tell(self, outcomes: Sequence[Outcome]) -> list[Observation]:
         """Record outcomes for good; returns them once they are on the disk.
@@ -179,8 +193,13 @@ class Keeper:
             found = self._best
         return {} if found is None else {"best_robust": found.robust_value, "best_std": found.std}
 
-    def finish(self, reason: str) -> Final:
-        """Write why the run stops, close the journal, and say what came of the run."""
+    def finish(self, reason: str, stop_reason: str | None = None) -> Final:
+        """Write why the run stops, close the journal, and say what came of the run.
+
+        Args:
+            reason: "finished", "interrupted" or "failed".
+            stop_reason: what the stop rule said, None when it did not stop the run.
+        """
         with self._changed:
             if self._final is None:
                 self._check()
@@ -192,7 +211,8 @@ class Keeper:
                 self._check()
         with self._telling:
             if not self._closed:
-                self._journal.append("finish", {"reason": reason, "at": self._at()})
+                why = {} if stop_reason is None else {"stop_reason": stop_reason}
+                self._journal.append("finish", {"reason": reason, "at": self._at(), **why})
         self.close()
         assert self._final is not None
         return self._final
@@ -268,14 +288,25 @@ class Keeper:
         if final:
             self._conclude()
             return True
-        if missing:
+        if not self._sure_enough() and missing:
             self._prepare(missing)
         if time.monotonic() >= self._best_due:
             self._look_for_best()
         return True
 
+    def _sure_enough(self) -> bool:
+        """Whether the stop rule is met; its look at the model holds no lock."""
+        if self._stop_reason is None:
+            reason = self._optimizer.stop_reason()
+            with self._changed:
+                self._stop_reason = reason
+                self._changed.notify_all()
+        return self._stop_reason is not None
+
     def _missing(self) -> int:
         """How many suggestions should be on the shelf and are not."""
+        if self._stop_reason is not None:
+            return 0
         wanted = self._requested + self._pace.ahead(self._slots) if self._requested else 0
         return max(0, min(wanted, self._n_evaluations) - len(self._suggestions))
 
@@ -289,20 +320,21 @@ class Keeper:
         entries: list[tuple[str, dict[str, Any]]] = []
         if fit is not None and fit is not before:
             entries.append(("fit", {"fit": fit.to_dict(), "told": self._applied}))
-        entries += [("ask", self._ask_data(suggestion)) for suggestion in made]
+        entries += [("ask", self._ask_data(suggestion, len(made))) for suggestion in made]
         self._journal.append_many(entries)
         with self._changed:
             self._pace.thought((time.monotonic() - start) / len(made))
             self._suggestions.extend(made)
             self._changed.notify_all()
 
-    def _ask_data(self, suggestion: Suggestion) -> dict[str, Any]:
+    def _ask_data(self, suggestion: Suggestion, batch: int) -> dict[str, Any]:
         return {
             "id": suggestion.id,
             "config": self._problem.plain_config(suggestion.config),
             "context": suggestion.context,
             "seed": suggestion.seed,
             "told": self._applied,
+            "batch": batch,
             "at": self._at(),
         }
 
@@ -317,14 +349,17 @@ class Keeper:
             self._best_due = self._best_rest if self._inbox else math.inf
 
     def _conclude(self) -> None:
+        """Make the result from the model that a replay of the journal would have."""
         self._optimizer.model.fits_beside = False
-        found = recommend(self._optimizer)
+        self._optimizer.last_fit = self._optimizer.last_fit  # forget a posterior of an older fit
+        found, certainty = recommend(self._optimizer), how_sure(self._optimizer)
         with self._changed:
             outcomes = list(self._outcomes.values())
             self._final = Final(
                 recommendation=found,
                 observations=[o.observation(self._suggestions[o.id]) for o in outcomes],
                 outcomes=outcomes,
+                certainty=certainty,
             )
             self._final_wanted = False
             self._changed.notify_all()

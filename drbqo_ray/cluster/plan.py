@@ -66,6 +66,12 @@ class Plan:
     limits: Limits
     labels: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def stop_when(self) -> str | None:
+        """The stop rule as it was written, None without one."""
+        rule: str | None = self.problem.settings.get("stop_when")
+        return rule
+
     def session(self) -> dict[str, Any]:
         """Plain data about a session, for the journal."""
         limits = self.limits
@@ -75,6 +81,7 @@ class Plan:
             "max_in_flight": limits.max_in_flight,
             "timeout_seconds": limits.timeout_seconds,
             "max_retries": limits.max_retries,
+            "stop_when": self.stop_when,
         }
 
 

@@ -4,11 +4,12 @@
 |----------|-----------------------------------------|---------------------------------------------|
 | session  | when a process takes the run over       | versions and settings; `at` goes on         |
 | fit      | when the model's parameters changed     | the fit, before the ask it was made for     |
-| ask      | before a suggestion leaves the actor    | the suggestion; `told`: outcomes it knew of |
+| ask      | before a suggestion leaves the actor    | the suggestion; `told`: outcomes it knew    |
+|          |                                         | of; `batch`: how many were made together    |
 | tell     | before an outcome is acknowledged       | score, seconds, node, attempts              |
 | fail     | the same for a failed evaluation        | cause and reason instead of a score         |
 | conflict | for a second, different outcome         | as told; not used                           |
-| finish   | when a run stops                        | why                                         |
+| finish   | when a run stops                        | why; what the stop rule said, if it did     |
 
 Outcomes count in the order of their records. `at` is the time in seconds the run had been worked
 on when the record was made; it comes from a clock that never goes back.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from drbqo_ray.certainty import Certainty
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.core.surrogate import Fit
@@ -39,6 +41,8 @@ class ReplayedRun:
         outcomes: by id, in the order they were told.
         seconds: how long the run has been worked on.
         stopped: why it stopped last, None while it goes on.
+        stop_when: the stop rule of the last session, None without one.
+        stop_reason: what that rule said when it stopped the run, None when it did not.
     """
 
     problem: RunProblem
@@ -47,6 +51,8 @@ class ReplayedRun:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     seconds: float = 0.0
     stopped: str | None = None
+    stop_when: str | None = None
+    stop_reason: str | None = None
 
     @property
     def pending(self) -> list[Suggestion]:
@@ -82,9 +88,10 @@ def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun
         elif record.kind in ("tell", "fail"):
             _take_outcome(run, record)
         elif record.kind == "finish":
-            run.stopped = data["reason"]
+            run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
         elif record.kind == "session":
-            run.stopped = None
+            run.stopped = run.stop_reason = None
+            run.stop_when = data.get("stop_when")
     if fit is not None:
         run.optimizer.last_fit = fit
     return run
@@ -133,5 +140,13 @@ def recommend(optimizer: Optimizer) -> Recommendation | None:
     """The recommendation, None if none can be made; later asks do not depend on this call."""
     try:
         return optimizer.recommend()
+    except NothingObserved:
+        return None
+
+
+def how_sure(optimizer: Optimizer) -> Certainty | None:
+    """How sure the recommendation is, None if none can be made; changes no later ask."""
+    try:
+        return optimizer.certainty()
     except NothingObserved:
         return None

@@ -44,6 +44,7 @@ def run_many(
     timeout_seconds: float | None = None,
     max_retries: int = 2,
     max_consecutive_failures: int | None = 10,
+    stop_when: str | None = None,
     progress: bool | None = None,
     callbacks: Iterable[object] = (),
 ) -> ManyResults:
@@ -55,7 +56,7 @@ def run_many(
 
     Args:
         objective, space, contexts, mode, n_initial, kernel, context_rule, reference, resources,
-            timeout_seconds, max_retries, max_consecutive_failures, progress: see `run`.
+            timeout_seconds, max_retries, max_consecutive_failures, stop_when, progress: see `run`.
         n_evaluations: evaluations of each run.
         methods: names of methods.
         uncertainties: sets, chi-square radii, or "auto".
@@ -77,7 +78,7 @@ def run_many(
     )  # fmt: skip
     if max_in_flight is not None:
         Limits(n_evaluations, max_in_flight=max_in_flight)
-    common = {"mode": mode, "n_initial": n_initial, "kernel": kernel,
+    common = {"mode": mode, "n_initial": n_initial, "kernel": kernel, "stop_when": stop_when,
               "context_rule": context_rule, "reference": reference}  # fmt: skip
     problems = []
     for method, uncertainty, seed in product(methods, uncertainties, seeds):

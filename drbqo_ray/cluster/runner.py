@@ -19,6 +19,7 @@ from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import ObjectiveError, RunFailed
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.space import Space
+from drbqo_ray.stopping import StopRule
 
 if TYPE_CHECKING:
     from drbqo_ray.cluster.session import Session
@@ -46,14 +47,15 @@ def run(
     timeout_seconds: float | None = None,
     max_retries: int = 2,
     max_consecutive_failures: int | None = 10,
+    stop_when: str | None = None,
     progress: bool | None = None,
     callbacks: Iterable[object] = (),
 ) -> Result:
     """Evaluate single folds of configs on Ray until the budget is used up.
 
-    Runs on the Ray that is connected, else on the cluster that RAY_ADDRESS names, else on a local
-    Ray that is started quietly and ends with the run. Ctrl-C once stops with what there is, twice
-    leaves at once; neither loses an outcome that was recorded.
+    Runs on the Ray that is connected, else on the cluster that RAY_ADDRESS names, which must ask
+    for a token, else on a local Ray that is started quietly and ends with the run. Ctrl-C once
+    stops with what there is, twice leaves at once; neither loses an outcome that was recorded.
 
     Args:
         objective: a callable (config, fold, seed) -> float, or its name "module:attribute".
@@ -72,6 +74,9 @@ def run(
         timeout_seconds: an evaluation that runs longer is ended and counts as failed.
         max_retries: how often an evaluation whose worker, node or memory was lost starts again.
         max_consecutive_failures: failures in a row that stop the run; None goes on for ever.
+        stop_when: stop before the budget is used up once the recommendation is sure enough, e.g.
+            "loss < 0.002" or "probability > 0.95", see `Certainty`. Running folds are finished.
+            A resumed run may have another rule, or none.
         progress: None shows a live table on a terminal and lines elsewhere; False shows nothing.
         callbacks: objects with any of on_ask(suggestion), on_observation(observation),
             on_finish(result); see `Callback`. What they raise is logged.
@@ -80,6 +85,7 @@ def run(
         RunFailed: too many evaluations in a row failed.
         ObjectiveError: the objective cannot be loaded, called or sent to workers.
         JournalError: the storage cannot be used, holds another run, or is in use.
+        ClusterRefused: the cluster that RAY_ADDRESS names cannot be joined safely.
     """
     function, label = as_objective(objective)
     limits = Limits(
@@ -89,6 +95,7 @@ def run(
     settings = {
         "method": method, "uncertainty": uncertainty, "mode": mode, "n_initial": n_initial,
         "kernel": kernel, "context_rule": context_rule, "reference": reference, "seed": seed,
+        "stop_when": stop_when,
     }  # fmt: skip
     problem = RunProblem.of(space, contexts, settings, function, label)
     told = Callbacks(callbacks)
@@ -115,9 +122,14 @@ def removed_on_error(plan: Plan) -> Iterator[None]:
 
 
 def earlier_result(plan: Plan, resume: bool) -> Result | None:
-    """Check storage; the result if the run was finished before, without starting Ray."""
+    """Check storage; the result if the run was finished before, without starting Ray.
+
+    A run that its stop rule has ended stays finished until it gets another rule, or none.
+    """
     earlier = prepare(plan.place, plan.problem, resume)
-    if len(earlier.outcomes) < plan.limits.n_evaluations:
+    rules = [text and StopRule.parse(text) for text in (earlier.stop_when, plan.stop_when)]
+    sure = earlier.stop_reason is not None and rules[0] == rules[1]
+    if not sure and len(earlier.outcomes) < plan.limits.n_evaluations:
         return None
     return result_of_replay(plan.place, earlier, plan.labels)
 

@@ -7,6 +7,7 @@ A session never blocks. It starts remote calls and tasks and is told when one of
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from drbqo_ray.records import Observation, Suggestion
 
 BEST_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
+_logger = logging.getLogger(__name__)
 
 
 class Session:
@@ -59,6 +61,7 @@ class Session:
         self._next_id = 0
         self._opened = self._taking = self._telling = self._finishing = False
         self._reason: str | None = None
+        self._stop_reason: str | None = None
         self._failure: str | None = None
         self._streak: list[Observation] = []
         self.result: Result | None = None
@@ -97,7 +100,8 @@ class Session:
         if self._idle and (self._reason or self._used_up):
             self._finishing = True
             reason = self._reason or "finished"
-            self._call(self._actor.finish.remote(reason), self._on_final)
+            call = self._actor.finish.remote(reason, self._stop_reason)
+            self._call(call, self._on_final)
 
     def on_ready(self, reference: Any) -> None:
         """A call or an evaluation has come to its end."""
@@ -190,9 +194,18 @@ class Session:
         self._standing.resumed(snapshot)
 
     def _on_suggestions(self, suggestions: list[Suggestion]) -> None:
+        if not suggestions:
+            self._call(self._actor.stop_reason.remote(), self._on_stop_reason)
+            return
         self._taking = False
         self._ready.extend(suggestions)
         self._next_id += len(suggestions)
+
+    def _on_stop_reason(self, reason: str | None) -> None:
+        self._taking = False
+        if reason is not None and self._reason is None:
+            self._reason, self._stop_reason = "finished", reason
+            _logger.info("The run in %s stops: %s.", self._plan.place.directory, reason)
 
     def _on_told(self, batch: list[Outcome], observations: list[Observation]) -> None:
         self._telling = False
@@ -228,7 +241,9 @@ class Session:
     def _on_final(self, final: Final) -> None:
         reason = self._reason or "finished"
         plan = self._plan
-        self.result = result_of(plan.place, final, reason, self._failure, plan.labels)
+        self.result = result_of(
+            plan.place, final, reason, self._failure, plan.labels, self._stop_reason
+        )
         self._calls.clear()
         ray.kill(self._actor)
 

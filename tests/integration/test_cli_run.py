@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
 OBJECTIVE = '''"""Accuracy of a curve that peaks elsewhere on every fold."""
 
+import atexit
 import math
+import os
 import time
+from pathlib import Path
 
 PEAKS = [0.2, 0.3, 0.4]
 
@@ -33,8 +38,16 @@ def slow(config, fold, seed):
     return score(config, fold, seed)
 
 
+def stuck(config, fold, seed):
+    Path("stuck").touch()
+    time.sleep(600)
+
+
 def nothing(config, fold, seed):
     return None if fold else "good"
+
+
+atexit.register(lambda: Path(f"taken-leave-{os.getpid()}").touch())
 '''
 SPACE = "C: float 1e-2 1e2 log\nkernel: [rbf, poly]\n"
 CANARY = "canary-2f9c1b"
@@ -109,6 +122,41 @@ def interrupted(project: Path, objective: str, after: int) -> tuple[int, str, st
     return process.returncode, out, err
 
 
+def test_two_interrupts_end_the_command_at_once_and_its_ray_with_it(project: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drbqo_ray.cli", *run_options("stuck", 9)],
+        cwd=project, env=environment(project), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: (project / "stuck").exists())
+        processes = psutil.Process(process.pid).children(recursive=True)
+        agents = [child for child in processes if child.name().endswith("Agent")]
+        names = [child.name() for child in processes]
+        assert {"raylet", "gcs_server"} <= set(names), names
+        assert any("evaluate_fold" in name for name in names), names
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "Stopping" not in process.stderr.readline():
+            assert process.poll() is None
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert time.monotonic() - start < 2.0
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert out == ""
+    assert err.splitlines()[-1] == "drbqo: interrupted"
+    assert "Traceback" not in err
+    assert not (project / f"taken-leave-{process.pid}").exists()
+    # Ray's two agents notice the end of their node by themselves, but only after a minute.
+    _, alive = psutil.wait_procs([p for p in processes if p not in agents], timeout=30)
+    assert not alive
+    shown = drbqo(project, "status", "runs/x")
+    assert "0 of 9 done, 0 failed" in shown.stdout
+
+
 def check_privacy(project: Path) -> None:
     """Only we may read the files, and nothing of the environment or the token is in them."""
     token = project / ".ray" / "auth_token"
@@ -128,12 +176,30 @@ def test_an_objective_that_returns_no_number_ends_with_1_and_a_clear_word(projec
 
 
 def wait_for_journal(path: Path, words: bytes, count: int) -> None:
+    wait_for(lambda: path.exists() and path.read_bytes().count(words) >= count)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        if path.exists() and path.read_bytes().count(words) >= count:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{path} does not hold {words!r} {count} times")
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+SCRIPT = """
+import drbqo_ray as dr
+space = {"C": dr.Float(1e-2, 1e2, log=True), "kernel": dr.Choice(["rbf", "poly"])}
+result = dr.run("my_objective:score", space, 3, n_evaluations=4, storage="runs/y", progress=False)
+print(result.stopped, len(result.observations))
+"""
+
+
+def script(project: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """A user's script, which leaves it to `run` to connect to Ray."""
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -176,20 +242,40 @@ def test_a_cluster_with_a_token_is_joined_by_who_holds_it(project: Path) -> None
         assert mistaken.returncode == 2
         assert "the token is missing or wrong" in mistaken.stderr
 
-        member = drbqo(project, *run_options(), "--address", address, **secret)
+        rule = "probability > 0.01"
+        given = [*run_options(evaluations=60), "--stop-when", rule, "--address", address]
+        member = drbqo(project, *given, **secret)
         assert member.returncode == 0, member.stderr
-        assert "8 of 8 done" in drbqo(project, "status", "runs/x").stdout
-        assert CANARY not in member.stdout + member.stderr + stranger.stderr
-        assert CANARY.encode() not in (project / "runs" / "x" / "journal.jsonl").read_bytes()
+        [reason] = re.findall("^stopped    (sure enough after .*)$", member.stdout, re.MULTILINE)
+        shown = drbqo(project, "status", "runs/x").stdout
+        assert f"state      finished, {reason}, last record" in shown
+        assert f"stop when  {rule}" in shown
+        [certainty] = re.findall("^certainty  .*$", member.stdout, re.MULTILINE)
+        assert certainty in shown
+
+        written = script(project, **secret, RAY_ADDRESS=address)
+        assert written.returncode == 0, written.stderr
+        assert written.stdout == "finished 4\n"
+        for text in (member.stdout, member.stderr, stranger.stderr, shown, written.stderr):
+            assert CANARY not in text
+        for path in (project / "runs").glob("*/*"):
+            assert CANARY.encode() not in path.read_bytes()
+        for process in psutil.process_iter(["cmdline"]):
+            assert CANARY not in " ".join(process.info["cmdline"] or [])
 
 
 def test_a_cluster_without_a_token_is_refused(project: Path) -> None:
     secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": f"{CANARY}-token-of-mine"}
     with head_node(project, 26412, RAY_AUTH_MODE="disabled") as address:
         careful = drbqo(project, *run_options(), RAY_ADDRESS=address, **secret)
+        assert not (project / "runs").exists()
+        written = script(project, RAY_ADDRESS=address, **secret)
     assert careful.returncode == 2
     assert "answers callers without a token" in careful.stderr
-    assert not (project / "runs").exists()
+    assert written.returncode == 1
+    assert "ClusterRefused: The cluster at" in written.stderr
+    assert "answers callers without a token" in written.stderr
+    assert b'"kind":"ask"' not in (project / "runs" / "y" / "journal.jsonl").read_bytes()
 
 
 @pytest.mark.faults

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import warnings
+from contextlib import suppress
 
 import pytest
 import ray
@@ -14,8 +15,8 @@ from ray.cluster_utils import Cluster
 from drbqo_ray.cluster.connection import protect_token
 from drbqo_ray.cluster.runner import run
 from drbqo_ray.cluster.slots import Slots, capacity, check_resources, task_options
-from drbqo_ray.errors import InvalidInput
-from tests.fold_objectives import SPACE, Slow
+from drbqo_ray.errors import DrbqoError, InvalidInput
+from tests.fold_objectives import SPACE, SlowUntil
 from tests.journal_checks import assert_sound, records_of
 from tests.local_ray import CLUSTER_OPTIONS, workers_find_the_tests
 
@@ -43,38 +44,42 @@ def cluster():
             gc.collect()
 
 
-def wait_for_outcomes(directory, count):
-    while True:
-        try:
-            if len(records_of(directory, "tell")) >= count:
+def wait_for(directory, condition, running):
+    """Wait until the outcomes of a run meet a condition, or the run has ended."""
+    while running.is_alive():
+        with suppress(DrbqoError):  # the journal may not be there yet
+            if condition(records_of(directory, "tell")):
                 return
-        except Exception:  # the journal may not be there yet
-            pass
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def test_a_run_outlives_two_of_three_nodes_and_uses_a_new_one(cluster, tmp_path):
     cluster, nodes, small = cluster
     directory = tmp_path / "run"
     found = []
-    options = {"n_evaluations": 60, "method": "random", "storage": directory, "progress": False}
-    running = threading.Thread(target=lambda: found.append(run(Slow(0.6), SPACE, 3, **options)))
+    options = {"n_evaluations": 80, "method": "random", "storage": directory, "progress": False}
+    objective = SlowUntil(0.6, str(tmp_path / "all seen"))
+    running = threading.Thread(target=lambda: found.append(run(objective, SPACE, 3, **options)))
     running.start()
-    wait_for_outcomes(directory, 6)
+    names = {node.node_id[:12] for node in nodes}
+    wait_for(directory, lambda told: {o["node"] for o in told} == names, running)
     cluster.remove_node(nodes[0], allow_graceful=False)
-    wait_for_outcomes(directory, 12)
+    removed_at = len(records_of(directory, "tell"))
+    wait_for(directory, lambda told: len(told) >= removed_at + 3, running)
     cluster.remove_node(nodes[1], allow_graceful=False)
-    wait_for_outcomes(directory, 18)
-    added = cluster.add_node(num_cpus=1, **small)
+    removed_at = len(records_of(directory, "tell"))
+    wait_for(directory, lambda told: len(told) >= removed_at + 3, running)
+    added = cluster.add_node(num_cpus=1, **small).node_id[:12]
+    wait_for(directory, lambda told: added in {o["node"] for o in told}, running)
+    (tmp_path / "all seen").touch()
     running.join()
     [result] = found
     assert result.stopped == "finished"
-    assert sorted(o.id for o in result.observations) == list(range(60))
+    assert sorted(o.id for o in result.observations) == list(range(80))
     assert {o.status for o in result.observations} == {"ok"}
     assert_sound(directory)
     used = {record["node"] for record in records_of(directory, "tell")}
-    assert {node.node_id[:12] for node in nodes} <= used
-    assert added.node_id[:12] in used
+    assert used == names | {added}
 
 
 # Counting slots, without Ray.

@@ -77,6 +77,28 @@ def test_a_serial_run_is_the_optimizer_asked_and_told_by_hand():
     assert result.recommendation == optimizer.recommend()
 
 
+def test_a_run_stops_when_it_is_sure_and_stays_stopped_until_its_rule_changes(tmp_path, caplog):
+    options = {"method": "drbqo", "n_initial": 3, "storage": tmp_path / "run"}
+    with caplog.at_level(logging.INFO):
+        first = quick_run(size=60, stop_when="probability > 0.01", **options)
+    assert first.stopped == "finished"
+    assert first.stop_reason.startswith("sure enough after ")
+    assert first.stop_reason in caplog.text
+    assert 10 <= len(first.observations) < 60
+    low, high = first.certainty.interval
+    assert low < high
+    content = (tmp_path / "run" / JOURNAL).read_bytes()
+    again = quick_run(size=90, stop_when="probability>0.010", resume=True, **options)
+    assert again == first
+    assert (tmp_path / "run" / JOURNAL).read_bytes() == content
+    total = len(first.observations) + 6
+    more = quick_run(size=total, resume=True, **options)
+    assert more.stop_reason is None
+    assert len(more.observations) == total
+    assert more.observations[: len(first.observations)] == first.observations
+    assert_sound(tmp_path / "run")
+
+
 def test_a_run_without_storage_leaves_no_directory_behind():
     result = quick_run(size=2)
     storage = result.storage
@@ -294,6 +316,7 @@ def first_size(config, fold, seed):
         ({"resume": True}, "only from storage"),
         ({"storage": "/tmp", "name": "../escape"}, "name of a run"),
         ({"method": "unheard-of"}, "method must be one we know"),
+        ({"stop_when": "loss > 1"}, "A stop rule is loss < a or probability > a"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_made(options, message):
@@ -328,9 +351,14 @@ def test_many_runs_share_the_slots_and_each_is_the_run_it_would_be_alone(tmp_pat
     assert list(again) == list(many)
 
 
-def test_many_runs_with_a_repeated_combination_are_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="may occur once"):
-        run_many(smooth, SPACE, 3, n_evaluations=2, seeds=[1, 1], storage=tmp_path)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"seeds": [1, 1]}, "may occur once"), ({"stop_when": "soon"}, "A stop rule compares")],
+)
+def test_many_runs_with_bad_arguments_are_refused(tmp_path, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        run_many(smooth, SPACE, 3, n_evaluations=2, storage=tmp_path / "runs", **options)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_journal_holds_only_known_fields(tmp_path):
@@ -340,9 +368,9 @@ def test_the_journal_holds_only_known_fields(tmp_path):
     assert fields == {
         "header": {"format", "problem"},
         "session": {"at", "n_evaluations", "resources", "max_in_flight", "timeout_seconds",
-                    "max_retries", "python", "numpy"},
+                    "max_retries", "stop_when", "python", "numpy"},
         "fit": {"fit", "told"},
-        "ask": {"id", "config", "context", "seed", "told", "at"},
+        "ask": {"id", "config", "context", "seed", "told", "batch", "at"},
         "tell": {"id", "score", "seconds", "at", "node", "attempts"},
         "finish": {"reason", "at"},
     }  # fmt: skip

@@ -51,6 +51,25 @@ def test_what_was_appended_reads_back_in_order_after_reopening(tmp_path):
     assert [r.seq for r in read_journal(tmp_path / "run")] == [0, 1, 2, 3, 4]
 
 
+def test_records_are_the_same_from_the_opening_and_from_the_disk(tmp_path):
+    with Journal.create(tmp_path / "run", PROBLEM) as first:
+        first.append("tell", {"id": 0, "score": 0.5})
+    with Journal.open(tmp_path / "run") as second:
+        assert [r.seq for r in second.records()] == [0, 1]
+        assert list(second.records()) == list(read_journal(tmp_path / "run"))
+    with Journal.open(tmp_path / "run") as third:
+        third.append("tell", {"id": 1, "score": 0.25})
+        assert list(third.records()) == list(read_journal(tmp_path / "run"))
+
+
+def test_what_records_hand_out_is_not_the_problem_itself(tmp_path):
+    with Journal.create(tmp_path / "run", PROBLEM):
+        pass
+    with Journal.open(tmp_path / "run") as run:
+        next(run.records()).data["problem"].clear()
+        assert run.header == PROBLEM
+
+
 def test_a_clean_reopening_reports_nothing_lost_and_warns_of_nothing(tmp_path, caplog):
     with Journal.create(tmp_path / "run", PROBLEM) as first:
         first.append("note", {})

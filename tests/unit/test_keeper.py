@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ import pytest
 from drbqo_ray.cluster import fits_beside
 from drbqo_ray.cluster.keeper import Keeper
 from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.replay import recommend, replay, tell_optimizer
+from drbqo_ray.cluster.replay import how_sure, recommend, replay, tell_optimizer
 from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.errors import JournalError, RunFailed, UnknownSuggestion
+from drbqo_ray.errors import InvalidInput, JournalError, RunFailed, UnknownSuggestion
 from drbqo_ray.journal import JOURNAL, read_journal
 from tests.fold_objectives import SPACE, smooth
 from tests.journal_checks import assert_sound, records_of
@@ -35,8 +36,9 @@ def ram():
         yield Path(directory)
 
 
-def problem_of(method="drbqo", seed=3, n_initial=5) -> RunProblem:
+def problem_of(method="drbqo", seed=3, n_initial=5, stop_when=None) -> RunProblem:
     settings = {"method": method, "uncertainty": 1.0, "seed": seed, "n_initial": n_initial}
+    settings["stop_when"] = stop_when
     return RunProblem.of(SPACE, 3, settings, smooth, "tests.fold_objectives:smooth")
 
 
@@ -126,27 +128,31 @@ def test_outcomes_told_three_times_in_any_order_count_once(ram):
 @long_or_short
 def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram, long):
     problem = problem_of("random")
-    for trial in range(1000 if long else 15):
+    for trial in range(50 if long else 1):
         rng = random.Random(trial)
         directory = ram / str(trial)
-        keeper = Keeper(directory, problem, 8, {})
-        suggestions: list = []
-        while len(suggestions) < 8:
-            suggestions = keeper.take(0, 8, 8)
-        order = suggestions.copy()
-        rng.shuffle(order)
-        first = {s.id: score_of(s) for s in order}
-        for suggestion in order:
-            keeper.tell([first[suggestion.id]])
-            late = rng.choice(order)
-            if late.id in keeper._outcomes and rng.random() < 0.5:
-                again = keeper.tell([Outcome(late.id, 99.0)])
-                assert again[0].score == first[late.id].score
+        keeper = Keeper(directory, problem, 160, {})
+        order: list = []
+        first = {}
+        for begin in range(0, 160, 8):
+            suggestions: list = []
+            while len(suggestions) < 8:
+                suggestions = keeper.take(begin, 8, 8)
+            rng.shuffle(suggestions)
+            order += suggestions
+            first |= {s.id: score_of(s) for s in suggestions}
+            for suggestion in suggestions:
+                keeper.tell([first[suggestion.id]])
+                late = rng.choice(order)
+                if late.id in keeper._outcomes and rng.random() < 0.5:
+                    again = keeper.tell([Outcome(late.id, 99.0)])
+                    assert again[0].score == first[late.id].score
         final = keeper.finish("finished")
         assert [o.id for o in final.observations] == [s.id for s in order]
         assert {o.id: o.score for o in final.observations} == {
             i: outcome.score for i, outcome in first.items()
         }
+        assert records_of(directory, "conflict")
         run = replay(read_journal(directory), problem)
         assert recommend(run.optimizer) == final.recommendation
         shutil.rmtree(directory)
@@ -221,10 +227,108 @@ def test_with_several_slots_fits_are_made_beside_and_replayed(ram, monkeypatch):
             keeper.tell([score_of(suggestion)])
             told += 1
         time.sleep(0.005)
+    wait_for(keeper.best)
     final = keeper.finish("finished")
     records = list(read_journal(ram / "run"))
     fits = [record.data for record in records if record.kind == "fit"]
     late = [fit for fit in fits if fit["fit"]["size"] < fit["told"]]
     assert late
+    assert max(record.data["batch"] for record in records if record.kind == "ask") > 1
+    assert_sound(ram / "run", problem_of("drbqo"))
     replayed = replay(records, problem_of("drbqo"))
     assert replayed.optimizer.recommend() == final.recommendation
+    assert how_sure(replayed.optimizer) == final.certainty
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# Stopping before the budget is used up.
+
+
+def stopped_by_hand(problem, n_evaluations) -> tuple[list, str | None]:
+    """What a user does with an optimizer and its rule."""
+    optimizer = problem.optimizer()
+    asked: list = []
+    while len(asked) < n_evaluations and optimizer.stop_reason() is None:
+        asked.append(optimizer.ask())
+        tell_optimizer(optimizer, score_of(asked[-1]))
+    return asked, optimizer.stop_reason()
+
+
+def test_a_run_that_is_sure_enough_hands_out_no_more_and_its_journal_says_why(ram):
+    problem = problem_of(stop_when="probability > 0.05")
+    expected, reason = stopped_by_hand(problem, 40)
+    assert reason is not None
+    keeper = Keeper(ram / "run", problem, 40, {"stop_when": "probability > 0.05"})
+    asked = []
+    while found := keeper.take(len(asked), 1, 1):
+        asked += found
+        keeper.tell([score_of(asked[-1])])
+    assert asked == expected
+    assert len(asked) < 40
+    assert keeper.stop_reason() == reason
+    final = keeper.finish("finished", keeper.stop_reason())
+    [record] = records_of(ram / "run", "finish")
+    assert (record["reason"], record["stop_reason"]) == ("finished", reason)
+    again = replay(read_journal(ram / "run"), problem_of())
+    assert (again.stopped, again.stop_reason) == ("finished", reason)
+    assert again.stop_when == "probability > 0.05"
+    assert again.optimizer.certainty() == final.certainty
+
+
+def test_a_rule_that_is_never_met_changes_no_suggestion(ram):
+    plain = work_serially(ram / "plain", problem_of(), 18)
+    assert work_serially(ram / "ruled", problem_of(stop_when="loss < 0"), 18) == plain
+
+
+def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
+    keeper = Keeper(ram / "run", problem_of(stop_when="probability > 0.05"), 40, {})
+    under_way: deque = deque()
+    asked = 0
+    while found := keeper.take(asked, 4, 4):
+        asked += len(found)
+        under_way.extend(found)
+        while len(under_way) > 3:
+            keeper.tell([score_of(under_way.popleft())])
+    assert under_way
+    keeper.tell([score_of(suggestion) for suggestion in under_way])
+    assert keeper.take(asked, 4, 4) == []
+    final = keeper.finish("finished", keeper.stop_reason())
+    assert len(final.observations) == asked
+    assert asked < 40
+
+
+def test_nobody_waits_while_the_rule_looks_at_the_model(ram, monkeypatch):
+    keeper = Keeper(ram / "run", problem_of("random", stop_when="loss < 0"), 10, {})
+    [first] = keeper.take(0, 1, 1)
+    looking, looked = threading.Event(), threading.Event()
+
+    def long_look():
+        looking.set()
+        assert looked.wait(60)
+
+    monkeypatch.setattr(keeper._optimizer, "stop_reason", long_look)
+    keeper.tell([score_of(first)])
+    assert looking.wait(60)
+    assert keeper.tell([score_of(first)])[0].id == 0
+    assert keeper.snapshot().n_done == 1
+    assert keeper.best() == {}
+    assert keeper.stop_reason() is None
+    looked.set()
+    assert keeper.take(1, 1, 1)[0].id == 1
+    keeper.close()
+
+
+@pytest.mark.parametrize("rule", ["loss > 0.1", "loss < -1", "gain < 2", "probability > 1", 0.002])
+def test_a_bad_rule_is_refused_with_the_problem(rule):
+    with pytest.raises(InvalidInput, match=r"loss < 0\.002"):
+        problem_of(stop_when=rule)
+
+
+def test_a_rule_is_no_part_of_the_problem_that_a_resume_is_checked_against():
+    assert problem_of(stop_when="loss < 0.1").header() == problem_of().header()

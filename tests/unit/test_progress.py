@@ -152,6 +152,20 @@ def test_an_unfinished_run_is_called_stopped() -> None:
     assert stream.getvalue().count("stopped") == 1
 
 
+@pytest.mark.parametrize("make", [io.StringIO, Terminal])
+def test_a_run_that_was_sure_enough_says_so(make: type[io.StringIO]) -> None:
+    class Result:
+        stop_reason = "sure enough after 2 evaluations: loss 0.001 < 0.002"
+
+    stream, clock = make(), Clock()
+    progress = make_progress(None, stream, clock)
+    progress.on_start("run", 5, 1)
+    play(progress, clock, 2)
+    progress.on_finish(Result())
+    assert Result.stop_reason in stream.getvalue()
+    assert "stopped" in stream.getvalue()
+
+
 def test_the_first_failure_is_written_at_once_with_the_last_line_of_its_reason() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = make_progress(None, stream, clock)
