@@ -1,20 +1,119 @@
-"""Run every benchmark in turn: `OMP_NUM_THREADS=1 python -m benchmarks`."""
+"""Run the benchmarks and save one table: `python -m benchmarks [--out DIR] [--only NAME ...]`.
+
+Each benchmark runs in a process of its own with one thread. The table goes to DIR/benchmarks.md and
+DIR/benchmarks.json, what they print to DIR/NAME.log. A benchmark that is named in --only replaces
+its old lines and leaves those of the others in place. See docs/benchmarks.md.
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from benchmarks.table import Line, read_lines, save_table
+from drbqo_ray.experiments.provenance import provenance
+
+# name -> module and arguments; {out} is the directory of results
+JOBS: dict[str, list[str]] = {
+    "suggestion": ["bench_suggestion"],
+    "scale": ["bench_scale"],
+    "simulate": ["simulate", "--check"],
+    "quality": ["bench_quality", "--out", "{out}/quality"],
+    "runtime": ["bench_runtime"],
+    "journal": ["bench_journal"],
+    "worst_case": ["bench_worst_case"],
+    "logistic": ["bench_logistic"],
+    "cnn": ["bench_cnn"],
+    "search_cv": ["bench_search_cv"],
+    "tune": ["bench_tune"],
+}
+WITHOUT_LINES = ("search_cv", "tune")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "ray", "torch", "gpytorch", "botorch", "optuna",
+             "smac")  # fmt: skip
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def run_job(name: str, out: Path) -> bool:
+    """Run one benchmark, keep its lines and its output; whether it came to its end."""
+    lines, log = out / f"{name}.jsonl", out / f"{name}.log"
+    lines.unlink(missing_ok=True)
+    module, *options = [part.format(out=out) for part in JOBS[name]]
+    command = [sys.executable, "-m", f"benchmarks.{module}", *options]
+    if name not in WITHOUT_LINES:
+        command += ["--save", str(lines)]
+    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    with (
+        open(log, "w", encoding="utf-8") as file,
+        subprocess.Popen(
+            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as job,
+    ):
+        assert job.stdout is not None
+        for text in job.stdout:
+            print(text, end="", flush=True)
+            file.write(text)
+    if name not in WITHOUT_LINES:
+        return lines.exists() and len(read_lines(lines)) > 0 and not _crashed(log)
+    said = log.read_text("utf-8").strip().splitlines() or ["nothing"]
+    verdict = Line(name, "bounds missed", "", job.returncode, "", most=0, note=said[-1])
+    lines.write_text(json.dumps(vars(verdict)) + "\n", "utf-8")
+    return not _crashed(log)
+
+
+def _crashed(log: Path) -> bool:
+    return "Traceback (most recent call last)" in log.read_text("utf-8")
+
+
+def about() -> dict[str, Any]:
+    """Where the table comes from."""
+    found = provenance("python -m benchmarks")
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    found["threads"] = "1, pinned"
+    found["machine"] = f"{os.cpu_count()} x {_processor()}"
+    found["load average"] = f"{os.getloadavg()[0]:.1f} at the end"
+    return found
+
+
+def _processor() -> str:
+    try:
+        listed = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in listed if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def main() -> int:
-    failed = []
-    for path in sorted(Path(__file__).parent.glob("bench_*.py")):
-        print(f"\n== {path.stem}", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{path.stem}"]).returncode:
-            failed.append(path.stem)
-    print(f"\nmissed their budget or failed: {failed}" if failed else "\nall done")
-    return len(failed)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"))
+    parser.add_argument("--only", nargs="+", choices=JOBS, default=list(JOBS))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    missing = []
+    for name in args.only:
+        print(f"\n== {name}", flush=True)
+        if not run_job(name, args.out):
+            missing.append(name)
+    lines = [line for name in JOBS for line in read_lines(args.out / f"{name}.jsonl")]
+    page = save_table(args.out, lines, about(), missing)
+    missed = [line for line in lines if line.kept is False]
+    print(f"\n{len(lines)} lines in {page}; {len(missed)} missed their bound")
+    for line in missed:
+        print(f"  {line.bench}: {line}")
+    if missing:
+        print(f"not run to their end: {missing}")
+    return min(len(missed) + len(missing), 100)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Epoch time of the CNN worker against a bare torch loop, and its accuracy on MNIST.
 
-    DRBQO_DATA=/path/to/idx/files python benchmarks/bench_cnn.py
+    DRBQO_DATA=/path/to/idx/files python -m benchmarks.bench_cnn
 
 Both train the same network for one epoch on the same images, in turns, so that the load of the
 machine falls on both. The worker's time is that of a whole fit: building the network, seeding,
@@ -10,14 +10,16 @@ exits 1 when either misses its bound.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
 
+from benchmarks.table import Line, add_save_option, publish
 from workers.cnn import CNNFolds
 
 TIMED_IMAGES = 1500
@@ -78,16 +80,23 @@ def compare_epochs(worker: CNNFolds) -> tuple[float, float]:
     return wall, cpu
 
 
-def main() -> int:
-    """Run both measurements; 1 when a bound is missed."""
+def lines() -> Iterator[Line]:
+    """Both measurements."""
     wall, cpu = compare_epochs(CNNFolds("mnist", subset=TIMED_IMAGES, epochs=1))
-    print(f"{torch.get_num_threads()} threads, {TIMED_IMAGES} images, median of {ROUNDS} rounds:")
-    print(f"epoch time, worker / bare loop: {wall:.3f} (CPU time {cpu:.3f}), at most {MOST_RATIO}")
+    note = f"median of {ROUNDS} rounds, {torch.get_num_threads()} threads, CPU time {cpu:.3f}"
+    yield Line("cnn", "epoch, worker / bare loop", f"{TIMED_IMAGES} images", wall, "x",
+               most=MOST_RATIO, note=note)  # fmt: skip
     trained = CNNFolds("mnist", subset=TRAINING_IMAGES, epochs=5)
     accuracy = trained(trained.default_config, 0, 0)
-    print(f"fold accuracy, {TRAINING_IMAGES} images, 5 epochs: {accuracy:.4f}", end=", ")
-    print(f"at least {LEAST_ACCURACY}")
-    return int(wall > MOST_RATIO or accuracy < LEAST_ACCURACY)
+    yield Line("cnn", "fold accuracy, 5 epochs", f"{TRAINING_IMAGES} images", accuracy, "",
+               least=LEAST_ACCURACY)  # fmt: skip
+
+
+def main() -> int:
+    """Print the lines; the exit code tells how many missed their bound."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_save_option(parser)
+    return publish(lines(), parser.parse_args().save)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""Speed of the journal: acknowledged appends beside the bare disk, and replay.
+"""Speed of the journal: acknowledged tells beside the bare disk, and replay.
 
-    python benchmarks/bench_journal.py [--directory DIR] [--appends 300] [--records 100000]
+    python -m benchmarks.bench_journal [--directory DIR] [--tells 500] [--records 100000]
 
-The disk's own rate is that of the least any durable append can do: one write and one fsync of as
-many bytes. The two are measured in turns, so that a busy disk slows both alike. The last figure of
-the first part is what the journal adds in processor time, measured where fsync is free.
+The disk's own rate is that of the least any durable append can do: one write and one fsync of the
+same bytes. It is measured in turns with the journal, so that a busy disk slows both alike. Tells
+are counted when `Keeper.tell` returns, that is when they are on the disk. One by one they cannot be
+faster than the disk; those that come while a flush is under way go together in the next one, as
+the driver sends them. Replay makes a run of its records: it checks each of them, and tells an
+optimizer all there is to know.
 """
 
 from __future__ import annotations
@@ -12,20 +15,43 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+import drbqo_ray as dr
+from benchmarks.table import Line, add_save_option, publish, ratio
+from drbqo_ray.cluster.keeper import Keeper
+from drbqo_ray.cluster.outcome import Outcome
+from drbqo_ray.cluster.replay import replay
+from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.journal import Journal, read_journal
 from drbqo_ray.journal_format import encode_record
 
-PROBLEM = {"space": {"C": [0.01, 1000.0], "gamma": [1e-4, 1.0]}, "contexts": 10, "seed": 0}
+FOLDS = 10
+NODE = "0123456789ab"
+SPACE = dr.Space({"C": dr.Float(1e-3, 1e3, log=True), "gamma": dr.Float(1e-5, 10.0, log=True),
+                  "kernel": dr.Choice(["rbf", "poly"])})  # fmt: skip
+FULL_RATE = 1000.0
+TOGETHER = 20
+MOST_REPLAY_SECONDS = 10.0
 
 
-def payload(number: int) -> dict[str, object]:
-    config = {"C": 0.1 + number / 7, "gamma": 1 / (3 + number), "kernel": "rbf"}
-    return {"id": number, "config": config, "context": number % 10, "score": number / 3}
+def never(config: dict[str, Any], fold: int, seed: int) -> float:
+    """An objective that is named in the journal and not called."""
+    raise AssertionError("not called")
+
+
+def problem_of(method: str) -> RunProblem:
+    settings = {"method": method, "uncertainty": 1.0, "seed": 0, "n_initial": 8}
+    return RunProblem.of(SPACE, FOLDS, settings, never, "benchmarks.bench_journal:never")
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -34,74 +60,119 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def bench_appends(root: Path, appends: int) -> None:
-    line = encode_record(1, "tell", payload(1))
-    bare = os.open(root / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+class Disk:
+    """The bare disk: one write and one fsync."""
 
-    def bare_append() -> None:
-        os.write(bare, line)
-        os.fsync(bare)
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    journal_times, bare_times = [], []
-    with Journal.create(root / "run", PROBLEM) as journal:
-        for number in range(appends):
-            data = payload(number)
-            bare_times.append(seconds(bare_append))
-            journal_times.append(seconds(lambda data=data: journal.append("tell", data)))
-        many = [("tell", payload(number)) for number in range(100)]
-        group = statistics.median(seconds(lambda: journal.append_many(many)) for _ in range(10))
-    os.close(bare)
-    median_journal, median_bare = map(statistics.median, (journal_times, bare_times))
-    print(f"bare write + fsync     {median_bare * 1e3:8.3f} ms median  {1 / median_bare:9.0f} /s")
-    print(f"acknowledged append    {median_journal * 1e3:8.3f} ms median "
-          f" {1 / median_journal:9.0f} /s   ratio {median_journal / median_bare:.3f}")  # fmt: skip
-    print(f"append_many of 100     {group * 1e3:8.3f} ms median  {100 / group:9.0f} records/s")
+    def append(self, line: bytes) -> None:
+        os.write(self._fd, line)
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
-def bench_overhead(appends: int) -> None:
+def tell_lines(root: Path, tells: int) -> Iterator[Line]:
+    """Acknowledged tells, one by one and together, in turns with the bare disk."""
+    disk = Disk(root / "bare")
+    keeper = Keeper(root / "run", problem_of("random"), 2 * tells + TOGETHER * tells, {})
+    numbers = iter(range(10**9))
+    while len(keeper.take(0, 2 * tells, 2)) < 2 * tells:
+        time.sleep(0.05)
+    one, bare = [], []
+    for _ in range(tells):
+        outcome = Outcome(next(numbers), 0.75, seconds=12.345678, node=NODE)
+        line = encode_record(outcome.id, *outcome.entry(1.5))
+        bare.append(seconds(lambda line=line: disk.append(line)))
+        one.append(seconds(lambda outcome=outcome: keeper.tell([outcome])))
+    middle, low, high = ratio(one, bare)
+    rate = 1 / statistics.median(bare)
+    yield Line("journal", "tell / bare write and fsync", "one by one", middle, "x", low, high,
+               note=f"medians {1e3 * statistics.median(one):.3f} and"
+               f" {1e3 * statistics.median(bare):.3f} ms")  # fmt: skip
+    together = []
+    for _ in range(tells // TOGETHER):
+        batch = [Outcome(next(numbers), 0.75, node=NODE) for _ in range(TOGETHER)]
+        together.append(seconds(lambda batch=batch: keeper.tell(batch)) / TOGETHER)
+    keeper.close()
+    disk.close()
+    note = f"the disk alone does {rate:.0f} a second"
+    yield Line("journal", "acknowledged tells", "one by one", 1 / statistics.median(one),
+               "/s", least=min(FULL_RATE, rate), note=note)  # fmt: skip
+    yield Line("journal", "acknowledged tells", f"{TOGETHER} in one flush",
+               1 / statistics.median(together), "/s", least=min(FULL_RATE, rate))  # fmt: skip
+
+
+def processor_line(appends: int) -> Iterator[Line]:
+    """What the journal adds in processor time, measured where fsync is free."""
     memory = Path("/dev/shm")
     if not memory.is_dir():
-        print("no /dev/shm: overhead not measured")
+        print("no /dev/shm: processor time of an append not measured")
         return
     with (
         tempfile.TemporaryDirectory(dir=memory) as root,
-        Journal.create(Path(root) / "run", PROBLEM) as journal,
+        Journal.create(Path(root) / "run", {"about": "nothing"}) as journal,
     ):
-        data = payload(1)
-        times = [seconds(lambda: journal.append("tell", data)) for _ in range(appends)]
-    print(f"append without a disk  {statistics.median(times) * 1e6:8.1f} us median")
+        kind, data = Outcome(1, 0.75, node=NODE).entry(1.5)
+        times = [seconds(lambda: journal.append(kind, data)) for _ in range(appends)]
+    yield Line("journal", "append without a disk", "", 1e6 * statistics.median(times), "us")
 
 
-def bench_replay(root: Path, records: int) -> None:
-    with Journal.create(root / "long", PROBLEM) as journal:
-        for start in range(0, records, 1000):
-            stop = min(start + 1000, records)
-            journal.append_many([("tell", payload(number)) for number in range(start, stop)])
-        path = journal.path
+def write_run(directory: Path, records: int) -> RunProblem:
+    """A journal of about `records` records as a long run leaves it behind."""
+    problem = problem_of("drbqo")
+    rng = np.random.default_rng(0)
+    fit = {"parameters": [0.1] * 14, "size": 1000, "explored": 800, "value": -1.5, "center": 0.5,
+           "scale": 0.1}  # fmt: skip
+    with Journal.create(directory, problem.header()) as journal:
+        journal.append("session", {"at": 0.0})
+        for start in range(0, records // 2 - 1, 500):
+            entries: list[tuple[str, dict[str, Any]]] = [("fit", {"fit": fit, "told": start})]
+            numbers = range(start, min(start + 500, records // 2 - 1))
+            for number in numbers:
+                config = SPACE.from_unit(rng.random(len(SPACE)))
+                fold, seed = int(rng.integers(FOLDS)), int(rng.integers(2**31))
+                ask = {"id": number, "config": config, "context": fold, "seed": seed}
+                entries.append(("ask", ask | {"told": start, "at": float(number)}))
+            for number in numbers:
+                outcome = Outcome(number, float(rng.random()), seconds=12.345678, node=NODE)
+                entries.append(outcome.entry(number + 0.5))
+            journal.append_many(entries)
+    return problem
 
-    def replay() -> None:
-        assert sum(1 for _ in read_journal(path)) == records + 1
 
-    def reopen() -> None:
-        with Journal.open(root / "long") as journal:
-            assert sum(1 for _ in journal.records()) == records + 1
+def replay_lines(root: Path, records: int) -> Iterator[Line]:
+    problem = write_run(root / "long", records)
+    path = root / "long" / "journal.jsonl"
+    count = sum(1 for _ in read_journal(path))
+    reading = seconds(lambda: sum(1 for _ in read_journal(path)))
+    setting = f"{count} records, {path.stat().st_size / 1e6:.0f} MB"
+    yield Line("journal", "read and check", setting, reading, "s")
 
-    size = path.stat().st_size / 1e6
-    print(f"read {records} records     {seconds(replay):6.2f} s ({size:.1f} MB)")
-    print(f"open and replay them    {seconds(reopen):6.2f} s")
+    def rebuild() -> None:
+        with Journal.open(root / "long", problem.header()) as journal:
+            run = replay(journal.records(), problem)
+        assert len(run.outcomes) == len(run.optimizer.observations) == records // 2 - 1
+
+    yield Line("journal", "open and replay a run", setting, seconds(rebuild), "s",
+               most=MOST_REPLAY_SECONDS, note="the optimizer is told everything")  # fmt: skip
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--directory", help="a directory on the disk to measure")
-    parser.add_argument("--appends", type=int, default=300)
+    parser.add_argument("--tells", type=int, default=500)
     parser.add_argument("--records", type=int, default=100_000)
+    add_save_option(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.directory) as root:
-        bench_appends(Path(root), args.appends)
-        bench_overhead(3000)
-        bench_replay(Path(root), args.records)
+        missed = publish(tell_lines(Path(root), args.tells), args.save)
+        missed += publish(processor_line(3000), args.save)
+        missed += publish(replay_lines(Path(root), args.records), args.save)
+    return missed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

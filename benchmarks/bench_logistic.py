@@ -1,6 +1,6 @@
 """The paper's logistic problem: rho-regret of the reported config, averaged over seeds.
 
-    python benchmarks/bench_logistic.py [--seeds 10] [--evaluations 100] [--processes 2]
+    python -m benchmarks.bench_logistic [--seeds 10] [--evaluations 100] [--processes 2]
 
 f(x, w) = -log(1 + exp(x'w)) without noise, x in a square of side 4, ten sample vectors w, twelve
 initial points. The robust optimum is the center of the square [-2, 2]^2 from radius 0.3 on, so
@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +25,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import drbqo_ray as dr
+from benchmarks.table import Line, add_save_option, publish
 
 W = np.random.RandomState(84).randn(10, 2)
 N_INITIAL = 12
@@ -37,6 +40,9 @@ class Case:
     method: str
     radius: float
     shift: tuple[float, float] = CENTERED
+
+    def __str__(self) -> str:
+        return f"radius {self.radius:g}, square at ({self.shift[0]:g}, {self.shift[1]:g})"
 
 
 CASES = [
@@ -104,41 +110,38 @@ def timed(case: Case, seed: int, reports: tuple[int, ...]) -> tuple[dict[int, fl
     return found, time.process_time() - start
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--evaluations", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    last = options.evaluations
+def lines(seeds: int, last: int, processes: int) -> Iterator[Line]:
+    """The mean over the seeds after a fifth, half and all of the evaluations."""
     reports = tuple(sorted({max(1, last // 5), max(1, last // 2), last}))
-    columns = " ".join(f"{f't={t}':>8}" for t in reports)
-    print(f"log10 of the mean rho-regret over {options.seeds} seeds (worst seed in brackets)")
-    print(f"{'method':8} {'radius':>6} {'square at':>12} {columns}  {'worst':>8} {'ms/step':>8}")
-    with ProcessPoolExecutor(options.processes) as pool:
+    with ProcessPoolExecutor(processes) as pool:
         futures = {
-            case: [pool.submit(timed, case, seed, reports) for seed in range(options.seeds)]
+            case: [pool.submit(timed, case, seed, reports) for seed in range(seeds)]
             for case in CASES
         }
         for case, pending in futures.items():
             rows = [future.result() for future in pending]
-            line(case, rows, reports)
+            step = 1e3 * np.mean([seconds for _, seconds in rows]) / last
+            for t in reports:
+                found = [regret[t] for regret, _ in rows]
+                yield Line("logistic", f"log10 regret, {case.method}", f"{case}, t = {t}",
+                           logarithm(np.mean(found)), "",
+                           note=f"of the mean of {seeds} seeds; the worst"
+                           f" {logarithm(max(found)):.2f}; {step:.0f} ms a step")  # fmt: skip
 
 
-def line(case: Case, rows: list[tuple[dict[int, float], float]], reports: tuple[int, ...]) -> None:
-    def logarithm(value: float) -> str:
-        return f"{math.log10(max(value, 1e-16)):8.2f}"
+def logarithm(value: float) -> float:
+    return math.log10(max(value, 1e-16))
 
-    means = [np.mean([found[t] for found, _ in rows]) for t in reports]
-    worst = max(found[reports[-1]] for found, _ in rows)
-    step = 1e3 * np.mean([seconds for _, seconds in rows]) / reports[-1]
-    shown = " ".join(logarithm(float(mean)) for mean in means)
-    square = f"({case.shift[0]:g}, {case.shift[1]:g})"
-    print(
-        f"{case.method:8} {case.radius:6g} {square:>12} {shown} [{logarithm(worst)}] {step:8.1f}",
-        flush=True,
-    )
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--evaluations", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=2)
+    add_save_option(parser)
+    args = parser.parse_args()
+    return publish(lines(args.seeds, args.evaluations, args.processes), args.save)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,33 +1,39 @@
-"""Suggestion latency beside BoTorch, one thread, interleaved, CPU time.
+"""Suggestion latency against N beside the peers: one thread, interleaved, CPU time.
 
-    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.bench_suggestion --sizes 50 100 200 --rounds 5
+    OMP_NUM_THREADS=1 python -m benchmarks.bench_suggestion [--sizes 50 100 200 500 1000]
 
-The job: tell a score, fit by the schedule, ask. BoTorch's version of it: fit a SingleTaskGP on
-[x, one-hot fold], draw one pathwise sample, maximize its average over the folds. It is timed
-both as it comes (a cold fit) and helped (warm-started, 15 L-BFGS steps). The other yardstick
-is one N x N Cholesky factorization.
+The job: tell a score, fit by the schedule, ask; see `benchmarks.steppers` for what each optimizer
+does. Our steps are averaged over 20, refits included; so are SMAC3's. BoTorch and Optuna fit at
+every step, so few steps are enough. BoTorch is timed as it comes (a cold fit) and helped
+(warm-started, 15 L-BFGS steps). The other yardstick is one N x N Cholesky factorization, for the
+steps without a refit. A ratio is the geometric mean over the rounds, with its 95 % interval.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
 import statistics
+import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-import drbqo_ray as dr
+from benchmarks.steppers import BoTorch, Optuna, Ours, Smac
+from benchmarks.table import Line, add_save_option, publish, ratio
 
-D, FOLDS = 3, 10
-
-
-def score(x: np.ndarray, fold: int, rng: np.random.Generator) -> float:
-    offset = np.sin(fold) * 0.3
-    smooth = np.sin(3 * x[0]) + x[1] ** 2 - abs(x[2] - 0.3) + offset * x[0]
-    return float(smooth + 0.05 * rng.standard_normal())
+STEPS = 20
+SHORT_STEPS = 3
+PEERS = ("botorch", "optuna", "smac")
+MOST_OF_COLD = 1 / 20
+MOST_OF_CHOLESKY = 2.0
+Times = dict[str, list[float]]
 
 
 def cpu_seconds(job: Callable[[], object]) -> float:
@@ -36,119 +42,109 @@ def cpu_seconds(job: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-class Ours:
-    """Our optimizer with N scores told."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        space = {f"x{i}": dr.Float(0, 1) for i in range(D)}
-        self.optimizer = dr.Optimizer(space, FOLDS, seed=seed, n_initial=1)
-        for _ in range(size):
-            x = self.rng.random(D)
-            fold = int(self.rng.integers(FOLDS))
-            config = {f"x{i}": x[i] for i in range(D)}
-            self.optimizer.observe(config, fold, score(x, fold, self.rng))
-
-    def step(self) -> None:
-        suggestion = self.optimizer.ask()
-        x = np.array(list(suggestion.config.values()))
-        self.optimizer.tell(suggestion.id, score(x, suggestion.context, self.rng))
-
-
-class BoTorch:
-    """The same job on BoTorch."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        import torch
-
-        torch.manual_seed(seed)
-        rng = np.random.default_rng(seed)
-        folds = rng.integers(FOLDS, size=size)
-        X = rng.random((size, D))
-        y = [score(x, int(f), rng) for x, f in zip(X, folds, strict=True)]
-        onehot = np.eye(FOLDS)
-        self.X = torch.tensor(np.concatenate([X, onehot[folds]], axis=1))
-        self.y = torch.tensor(y, dtype=torch.double)[:, None]
-        self.onehot = torch.tensor(onehot)
-        self.state: dict | None = None
-
-    def step(self, warm: bool) -> None:
-        from botorch.fit import fit_gpytorch_mll
-        from botorch.models import SingleTaskGP
-        from gpytorch.mlls import ExactMarginalLogLikelihood
-
-        model = SingleTaskGP(self.X, self.y)
-        mll = ExactMarginalLogLikelihood(model.likelihood, model)
-        if warm and self.state is not None:
-            model.load_state_dict(self.state)
-            fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 15}}, max_attempts=1)
-        else:
-            fit_gpytorch_mll(mll)
-        self.state = model.state_dict()
-        self.maximize(model)
-
-    def maximize(self, model: object) -> None:
-        import torch
-        from botorch.acquisition import AcquisitionFunction
-        from botorch.optim import optimize_acqf
-        from botorch.sampling.pathwise import draw_matheron_paths
-
-        path = draw_matheron_paths(model, sample_shape=torch.Size([1]))
-        onehot = self.onehot
-
-        class FoldMean(AcquisitionFunction):
-            def forward(self, x: torch.Tensor) -> torch.Tensor:  # (b, 1, d)
-                joint = torch.cat([x.expand(-1, FOLDS, -1), onehot.expand(len(x), -1, -1)], dim=-1)
-                return path(joint).squeeze(0).mean(dim=-1)
-
-        bounds = torch.tensor([[0.0] * D, [1.0] * D], dtype=torch.double)
-        optimize_acqf(FoldMean(model), bounds, q=1, num_restarts=6, raw_samples=256)
-
-
 def cholesky_seconds(size: int) -> float:
     K = np.eye(size) + 0.5
-    return cpu_seconds(lambda: np.linalg.cholesky(K))
+    return statistics.median(cpu_seconds(lambda: np.linalg.cholesky(K)) for _ in range(5))
 
 
-def measure(size: int, rounds: int, steps: int) -> dict[str, float]:
-    """Medians over rounds; our steps are averaged over `steps` tells, refits included."""
-    names = ("ours", "first", "plain", "warm", "cold", "chol")
-    times: dict[str, list[float]] = {name: [] for name in names}
+def time_ours(size: int, seed: int, times: Times) -> None:
+    """The first ask after N scores, the mean step, and the median step without a new fit."""
+    ours = Ours(size, seed)
+    times.setdefault("first", []).append(cpu_seconds(ours.optimizer.ask))
+    all_steps, plain = [], []
+    for _ in range(STEPS):
+        before = ours.optimizer.last_fit
+        all_steps.append(cpu_seconds(ours.step))
+        if ours.optimizer.last_fit is before:
+            plain.append(all_steps[-1])
+    times.setdefault("ours", []).append(statistics.mean(all_steps))
+    if plain:
+        times.setdefault("plain", []).append(statistics.median(plain))
+        times.setdefault("cholesky", []).append(cholesky_seconds(size))
+
+
+def time_peers(size: int, seed: int, times: Times, peers: tuple[str, ...]) -> None:
+    if "botorch" in peers:
+        botorch = BoTorch(size, seed)
+        cold, warm = partial(botorch.step, warm=False), partial(botorch.step, warm=True)
+        times.setdefault("BoTorch default", []).append(cpu_seconds(cold))
+        steps = [cpu_seconds(warm) for _ in range(SHORT_STEPS)]
+        times.setdefault("BoTorch warm", []).append(statistics.mean(steps))
+    if "optuna" in peers:
+        optuna = Optuna(size, seed)
+        steps = [cpu_seconds(optuna.step) for _ in range(SHORT_STEPS)]
+        times.setdefault("Optuna GPSampler", []).append(statistics.mean(steps))
+    if "smac" in peers:
+        smac = Smac(size, seed)
+        steps = [cpu_seconds(smac.step) for _ in range(STEPS)]
+        times.setdefault("SMAC3", []).append(statistics.mean(steps))
+        times.setdefault("SMAC3 retrain", []).append(max(steps))
+
+
+def most_of(name: str, size: int) -> float | None:
+    """The share of a peer's time that we may take."""
+    if name == "BoTorch default":
+        return MOST_OF_COLD
+    if name == "BoTorch warm":
+        return 1 / 8 if size <= 200 else 1 / 4
+    return None
+
+
+def lines(size: int, rounds: int, peers: tuple[str, ...]) -> Iterator[Line]:
+    times: Times = {}
     for seed in range(rounds):
-        ours, peer = Ours(size, seed), BoTorch(size, seed)
-        times["first"].append(cpu_seconds(ours.optimizer.ask))
-        single = [cpu_seconds(ours.step) for _ in range(steps)]
-        times["ours"].append(statistics.mean(single))
-        times["plain"].append(min(single))
-        times["chol"].append(statistics.median(cholesky_seconds(size) for _ in range(5)))
-        times["cold"].append(cpu_seconds(partial(peer.step, warm=False)))
-        times["warm"].append(cpu_seconds(partial(peer.step, warm=True)))
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[50, 100, 200])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    Ours(8, 0).optimizer.ask()  # imports, not timed
-    BoTorch(8, 0).step(warm=False)
-    print("CPU ms: ours = tell, fit by schedule, ask, averaged over the steps; first = cold fit")
-    print(
-        "and ask; plain = fastest step (no refit); warm, cold = BoTorch; chol = one N x N Cholesky"
+        time_ours(size, seed, times)
+        time_peers(size, seed, times, peers)
+    setting = f"N = {size}"
+    spread = (
+        f"median of {rounds} rounds; the first ask {1e3 * statistics.median(times['first']):.0f} ms"
     )
-    print("    N |  ours first plain |   warm    cold |   chol | ours/warm first/warm plain/chol")
-    for size in arguments.sizes:
-        t = measure(size, arguments.rounds, arguments.steps)
-        print(
-            f"{size:5d} | {1e3 * t['ours']:5.1f} {1e3 * t['first']:5.1f} {1e3 * t['plain']:5.1f} | "
-            f"{1e3 * t['warm']:6.1f} {1e3 * t['cold']:7.1f} | {1e3 * t['chol']:6.2f} | "
-            f"{t['ours'] / t['warm']:9.3f} {t['first'] / t['warm']:10.3f} "
-            f"{t['plain'] / t['chol']:10.2f}"
-        )
+    yield Line("suggestion", "tell, fit by schedule, ask", setting,
+               1e3 * statistics.median(times["ours"]), "ms", note=spread)  # fmt: skip
+    for name in ("BoTorch warm", "BoTorch default", "Optuna GPSampler", "SMAC3", "SMAC3 retrain"):
+        if name in times:
+            yield Line("suggestion", f"ours / {name}", setting, *_ratio(times, "ours", name),
+                       most=most_of(name, size),
+                       note=f"{name} {1e3 * statistics.median(times[name]):.0f} ms")  # fmt: skip
+    if "plain" in times and size >= 500:
+        note = f"step {1e3 * statistics.median(times['plain']):.1f} ms,"
+        note += f" factorization {1e3 * statistics.median(times['cholesky']):.1f} ms"
+        yield Line("suggestion", "step without refit / Cholesky", setting,
+                   *_ratio(times, "plain", "cholesky"),
+                   most=MOST_OF_CHOLESKY if size >= 1000 else None, note=note)  # fmt: skip
+
+
+def _ratio(times: Times, ours: str, theirs: str) -> tuple[float, str, float, float]:
+    middle, low, high = ratio(times[ours], times[theirs])
+    return middle, "x", low, high
+
+
+def installed() -> tuple[str, ...]:
+    """The peers that can be imported; says which cannot."""
+    found = tuple(name for name in PEERS if importlib.util.find_spec(name) is not None)
+    for name in set(PEERS) - set(found):
+        print(f"{name} is not installed and left out: pip install -e '.[bench]'")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[50, 100, 200, 500, 1000])
+    parser.add_argument("--alone", type=int, nargs="*", default=[2000], help="sizes without peers")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds-above", type=int, default=3, help="rounds from N = 500 on")
+    add_save_option(parser)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    peers, missed = installed(), 0
+    time_ours(50, 0, {})  # imports and first calls, not timed
+    time_peers(50, 0, {}, peers)
+    for size in args.sizes + args.alone:
+        rounds = args.rounds if size < 500 else args.rounds_above
+        found = lines(size, rounds, peers if size in args.sizes else ())
+        missed += publish(found, args.save)
+    return missed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """CPU time of the exact chi-square solve, as a multiple of one `numpy.sort` of the same array.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_worst_case.py
+    OMP_NUM_THREADS=1 python -m benchmarks.bench_worst_case
 
 The two are timed in turn, so that a busy machine slows both alike. Budget: 15 times the sort.
 Also prints the time of one small call, as made inside the search for the next config.
@@ -8,10 +8,13 @@ Also prints the time of one small call, as made inside the search for the next c
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.table import Line, add_save_option, publish
 from drbqo_ray.core.uncertainty import ChiSquareBall, reference_weights
 
 ROWS, CONTEXTS, ROUNDS, BUDGET = 100_000, 10, 15, 15.0
@@ -44,26 +47,29 @@ def microseconds_per_call(values, ball, calls=300) -> float:
     return min(rounds) / calls * 1e6
 
 
-def main() -> int:
-    """Print the ratios; the exit code tells whether the budget was kept."""
+def lines() -> Iterator[Line]:
+    """The ratios; the bound is for equal reference weights."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(ROWS, CONTEXTS))
     weighted = rng.dirichlet(np.full(CONTEXTS, 5.0))
-    worst = 0.0
     for radius in RADII:
         for name, reference in (("equal", None), ("weighted", weighted)):
             found = ratios(values, ChiSquareBall(radius), reference)
             low, median, high = np.percentile(found, [10, 50, 90])
-            print(
-                f"radius {radius:<4} {name:<8} reference: "
-                f"{median:5.2f} x sort  (10 to 90 %: {low:.2f} to {high:.2f})"
-            )
-            worst = max(worst, median) if reference is None else worst
+            yield Line("worst case", "chi-square solve / sort", f"radius {radius}, {name} weights",
+                       float(median), "x", float(low), float(high),
+                       most=BUDGET if reference is None else None,
+                       note="median, 10 to 90 %")  # fmt: skip
     for rows in (8, 500):
         taken = microseconds_per_call(values[:rows], ChiSquareBall(1.0))
-        print(f"one solve of {rows} x {CONTEXTS}: {taken:.0f} microseconds")
-    print(f"largest median with equal reference {worst:.2f}, budget {BUDGET:.0f}")
-    return 0 if worst <= BUDGET else 1
+        yield Line("worst case", "one solve", f"{rows} x {CONTEXTS}", taken, "us")
+
+
+def main() -> int:
+    """Print the lines; the exit code tells how many missed their bound."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_save_option(parser)
+    return publish(lines(), parser.parse_args().save)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,143 @@
+"""The bookkeeping of the comparison with other optimizers, and their drivers where installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import benchmarks.__main__ as command
+from benchmarks.bench_quality import lines, open_problem, read_cells, run_missing
+from benchmarks.peers import OWN, SEARCHERS, FoldProblem, Purse, answers
+from benchmarks.table import Line, markdown, mean_interval, publish, ratio, read_lines
+from drbqo_ray import ChiSquareBall
+
+PACKAGES = {"optuna": "optuna", "botorch": "botorch", "smac": "smac"}
+
+
+def bowl(config, fold):
+    return -((config["x"] - 0.1 * fold) ** 2) - 0.1 * abs(np.log10(config["y"]) + 1)
+
+
+PROBLEM = FoldProblem({"x": (0.0, 1.0, False), "y": (1e-3, 1.0, True)}, 4, bowl, 0.0)
+
+
+class Spender:
+    """A searcher that spends and remembers how much had been spent at each recommendation."""
+
+    def __init__(self, purse, price):
+        self.purse, self.price = purse, price
+
+    def step(self):
+        for fold in range(self.price):
+            self.purse.fold({"x": 0.5, "y": 0.1}, fold % 4)
+
+    def recommend(self):
+        return {"spent": self.purse.spent}
+
+
+@pytest.mark.parametrize(
+    ("price", "spent"), [(1, {30: 30, 7: 7}), (4, {30: 28, 7: 4}), (5, {30: 30, 7: 5})]
+)
+def test_no_searcher_spends_more_folds_than_its_budget(price, spent):
+    purse = Purse(PROBLEM)
+    found = answers(Spender(purse, price), purse, [30, 7])
+    assert {budget: config["spent"] for budget, config in found.items()} == spent
+
+
+def test_a_cross_validation_costs_every_fold_and_is_the_robust_value():
+    purse, config = Purse(PROBLEM, radius=0.5), {"x": 0.3, "y": 0.1}
+    table = [bowl(config, fold) for fold in range(4)]
+    assert purse.cross_validate(config, "mean") == pytest.approx(np.mean(table))
+    robust = float(ChiSquareBall(0.5).worst_case(table)[0])
+    assert purse.cross_validate(config, "robust") == pytest.approx(robust)
+    assert purse.spent == 8
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SEARCHERS)
+def test_a_driver_keeps_to_its_budget_and_its_space(name):
+    if name not in OWN:
+        pytest.importorskip(PACKAGES[name.partition(" ")[0].partition("-")[0]])
+    purse = Purse(PROBLEM)
+    searcher = SEARCHERS[name](purse, 1, 24)
+    found = answers(searcher, purse, [12, 24])
+    assert purse.spent == 24
+    for config in found.values():
+        assert config == PROBLEM.space.validate(config)
+    if hasattr(searcher, "close"):
+        searcher.close()
+
+
+@pytest.mark.parametrize("name", ["logistic", "svm-glass"])
+def test_a_problem_scores_below_its_ceiling(name):
+    problem = open_problem(name, 3)
+    config = problem.space.from_unit(np.full(2, 0.4))
+    scores = [problem.score(config, fold) for fold in range(problem.n_folds)]
+    assert max(scores) <= problem.ceiling
+
+
+def cell(searcher, seed, value, problem="logistic"):
+    values = {"30": value, "60": value, "100": value}
+    return {"problem": problem, "searcher": searcher, "seed": seed, "values": values}
+
+
+def test_differences_are_paired_by_seed():
+    listed = [cell("drbqo", s, 1.0 + s) for s in range(3)]
+    listed += [cell("smac folds", s, 0.5 + s) for s in range(2)]
+    cells = {(c["problem"], c["searcher"], c["seed"]): c for c in listed}
+    found = [x for x in lines(cells, ["logistic"], ["drbqo", "smac folds"]) if "less" in x.what]
+    assert [x.setting for x in found] == [f"logistic, {b} folds" for b in (30, 60, 100)]
+    assert all(x.value == x.low == x.high == 0.5 and x.kept for x in found)
+
+
+def test_a_cut_off_line_is_run_again(tmp_path):
+    path = tmp_path / "cells.jsonl"
+    path.write_text(json.dumps(cell("drbqo", 0, 1.0)) + "\n" + '{"problem": "logi')
+    assert list(read_cells(path)) == [("logistic", "drbqo", 0)]
+
+
+def test_cells_run_in_processes_of_their_own_and_are_kept(tmp_path):
+    path = tmp_path / "cells.jsonl"
+    path.write_text('{"cut off')
+    run_missing([("logistic", "drbqo", 0)], path, 1, [10, 25])
+    found = read_cells(path)[("logistic", "drbqo", 0)]
+    assert found["spent"] == 25
+    assert max(found["values"].values()) <= -np.log(2) + 1e-9
+
+
+def test_ratio_is_that_of_the_pairs():
+    assert ratio([2.0, 20.0], [1.0, 10.0]) == pytest.approx((2.0, 2.0, 2.0))
+    middle, low, high = mean_interval([1.0, 2.0, 3.0])
+    assert (middle, high - middle) == pytest.approx((2.0, 4.302653 / np.sqrt(3)))
+    assert middle - low == pytest.approx(high - middle)
+
+
+def test_lines_say_whether_they_kept_their_bound(tmp_path, capsys):
+    good = Line("b", "speed", "N = 1", 0.1, "x", 0.05, 0.2, most=0.125)
+    bad = Line("b", "use", "W = 2", 98.0, "%", least=99.0)
+    assert publish([good, bad, Line("b", "size", "", 1.0, "MB")], tmp_path / "lines") == 1
+    assert read_lines(tmp_path / "lines")[:2] == [good, bad]
+    assert "MISSED" in capsys.readouterr().out
+    page = markdown([good, bad], {"commit": "abc"}, ["simulate"])
+    assert "| 0.1 x [0.05, 0.2] | at most 0.125 | yes |" in page
+    assert "**no**" in page
+    assert "Not run to their end: simulate" in page
+
+
+def test_the_command_knows_every_benchmark():
+    here = Path(command.__file__).parent
+    listed = {module for module, *_ in command.JOBS.values()}
+    assert listed == {path.stem for path in here.glob("bench_*.py")} | {"simulate"}
+
+
+def test_the_command_saves_lines_output_and_where_they_come_from(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--out", str(tmp_path), "--only", "worst_case"])
+    monkeypatch.setitem(command.JOBS, "worst_case", ["table"])
+    assert command.main() == 1  # a module without lines has not run to its end
+    saved = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert saved["missing"] == ["worst_case"]
+    assert {"date", "commit", "numpy", "ray", "threads"} <= saved["about"].keys()
+    assert (tmp_path / "benchmarks.md").read_text().startswith("# Benchmarks")
