@@ -66,7 +66,6 @@ def test_a_foreign_domain_becomes_the_parameter_with_the_same_values(case):
         tune.qlograndint(2, 9, 2),
         tune.qrandn(0, 0.3, 0.5),
     ],
-    ids=str,
 )
 def test_the_values_are_those_that_tune_samples(domain):
     ours = convert_domain("p", domain)

@@ -131,7 +131,6 @@ class TestSettings:
             {"space": {"x": tune.grid_search([1])}},
             {"space": {"fold": tune.randint(0, 3)}},
         ],
-        ids=str,
     )
     def test_a_wrong_setting_is_refused_at_once(self, wrong):
         with pytest.raises(InvalidInput):
