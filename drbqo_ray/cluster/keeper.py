@@ -93,6 +93,7 @@ class Keeper:
         self._pace = Pace()
         self._fits = FitsBeside()
         self._stop_reason: str | None = None
+        self._looked = 0.0
         self._best: Recommendation | None = None
         self._best_watched = False
         self._best_due = math.inf
@@ -288,20 +289,30 @@ class Keeper:
         if final:
             self._conclude()
             return True
-        if not self._sure_enough() and missing:
+        alone = self._slots <= 1
+        if alone:
+            self._ask_whether_to_stop()
+        if missing and self._stop_reason is None:
             self._prepare(missing)
+        if not alone:
+            self._ask_whether_to_stop()
         if time.monotonic() >= self._best_due:
             self._look_for_best()
         return True
 
-    def _sure_enough(self) -> bool:
-        """Whether the stop rule is met; its look at the model holds no lock."""
-        if self._stop_reason is None:
-            reason = self._optimizer.stop_reason()
-            with self._changed:
-                self._stop_reason = reason
-                self._changed.notify_all()
-        return self._stop_reason is not None
+    def _ask_whether_to_stop(self) -> None:
+        """Look whether the stop rule is met; that may take a while and holds no lock.
+
+        A run with one slot looks before it goes on. With several it looks while folds run.
+        """
+        if self._stop_reason is not None:
+            return
+        start = time.monotonic()
+        reason = self._optimizer.stop_reason()
+        self._looked += time.monotonic() - start
+        with self._changed:
+            self._stop_reason = reason
+            self._changed.notify_all()
 
     def _missing(self) -> int:
         """How many suggestions should be on the shelf and are not."""
@@ -323,7 +334,8 @@ class Keeper:
         entries += [("ask", self._ask_data(suggestion, len(made))) for suggestion in made]
         self._journal.append_many(entries)
         with self._changed:
-            self._pace.thought((time.monotonic() - start) / len(made))
+            self._pace.thought((time.monotonic() - start + self._looked) / len(made))
+            self._looked = 0.0
             self._suggestions.extend(made)
             self._changed.notify_all()
 

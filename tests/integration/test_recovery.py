@@ -270,6 +270,7 @@ def test_two_interrupts_end_the_driver_within_two_seconds(two_cpus, tmp_path):  
     calls.mkdir()
     driver = Driver(two_cpus, tmp_path / "run", calls, "--seconds", "30")
     driver.wait_for(b"ask", 2)
+    actor = psutil.Process(owner(tmp_path / "run"))
     driver.process.send_signal(signal.SIGINT)
     time.sleep(0.7)
     assert driver.process.poll() is None
@@ -279,6 +280,7 @@ def test_two_interrupts_end_the_driver_within_two_seconds(two_cpus, tmp_path):  
     assert driver.process.returncode == 130
     assert "KeyboardInterrupt" in error
     assert not acknowledged(rest)
-    # The lock is free again, and what was asked for is still there.
+    # The lock is free as soon as the actor is gone, and what was asked for is still there.
+    psutil.wait_procs([actor], timeout=60)
     left = prepare(find_place(tmp_path / "run", None), problem_in(tmp_path / "run"), resume=True)
     assert [s.id for s in left.pending][:2] == [0, 1]

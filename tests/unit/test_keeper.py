@@ -287,7 +287,7 @@ def test_a_rule_that_is_never_met_changes_no_suggestion(ram):
 
 
 def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
-    keeper = Keeper(ram / "run", problem_of(stop_when="probability > 0.05"), 40, {})
+    keeper = Keeper(ram / "run", problem_of(stop_when="probability > 0.05"), 80, {})
     under_way: deque = deque()
     asked = 0
     while found := keeper.take(asked, 4, 4):
@@ -300,7 +300,7 @@ def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
     assert keeper.take(asked, 4, 4) == []
     final = keeper.finish("finished", keeper.stop_reason())
     assert len(final.observations) == asked
-    assert asked < 40
+    assert asked < 80
 
 
 def test_nobody_waits_while_the_rule_looks_at_the_model(ram, monkeypatch):
