@@ -56,6 +56,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             where it has fewer pairs of config and fold.
         uncertainty: a set, a chi-square radius >= 0, or "auto".
         method: name of a recipe, see `drbqo_ray.methods`.
+        stop_when: stop early when sure enough, e.g. "loss < 0.002".
         scoring: a metric's name, a callable, or a list or dict of several metrics, of which the
             one named by `refit`, else the first, is optimized.
         refit: whether to train the best config on all data; the name of the metric to optimize
@@ -98,6 +99,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         n_evaluations: int = 60,
         uncertainty: UncertaintySet | float | str = 1.0,
         method: str = "drbqo",
+        stop_when: str | None = None,
         scoring: Any = None,
         refit: bool | str | Callable[[dict[str, Any]], int] = True,
         error_score: str | float = "raise",
@@ -113,6 +115,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.n_evaluations = n_evaluations
         self.uncertainty = uncertainty
         self.method = method
+        self.stop_when = stop_when
         self.scoring = scoring
         self.refit = refit
         self.error_score = error_score
@@ -262,6 +265,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         if not good or isinstance(self.error_score, bool):
             raise InvalidInput('error_score is "raise" or a number.', self.error_score, "Fix it.")
         settings = {"method": self.method, "uncertainty": self.uncertainty, "seed": self._seed()}
+        settings["stop_when"] = self.stop_when
         settings["uncertainty"] = Optimizer(space, n_folds, **settings).uncertainty
         return SearchPlan(space, settings, int(number), self.error_score, bool(self.verbose))
 

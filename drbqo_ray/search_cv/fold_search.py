@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from drbqo_ray.progress import make_progress
 from drbqo_ray.records import Config, Observation, Suggestion
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
 from drbqo_ray.space import Space
+
+logger = logging.getLogger(__name__)
 
 TITLE = "RobustSearchCV"
 AHEAD_SHARE = 0.1
@@ -36,7 +39,7 @@ class SearchPlan:
 
     Attributes:
         space: the search space.
-        settings: `method`, `uncertainty` and `seed` of the optimizer.
+        settings: `method`, `uncertainty`, `seed` and `stop_when` of the optimizer.
         n_evaluations: fold fits in all.
         error_score: "raise", or the score of a fold that fails.
         verbose: whether to show progress.
@@ -175,6 +178,10 @@ class Search:
         self._trained.append(TrainedFold(suggestion.config, suggestion.context, fit))
         self._fold_seconds = _recent(self._fold_seconds, fit.fit_time + fit.score_time)
         self._display.on_observation(observation, self._standing() if self._plan.verbose else {})
+        if (reason := self.optimizer.stop_reason()) is not None:
+            logger.info("%s", reason)
+            self._ready.clear()
+            self._asked = self._budget = len(self._trained) + self._running
 
     def _standing(self) -> dict[str, float]:
         try:

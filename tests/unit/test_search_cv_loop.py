@@ -7,8 +7,13 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import make_regression
+from sklearn.linear_model import Ridge
 
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.parameters import Choice, Float
+from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.search_cv.fold_fit import FoldFit
 from drbqo_ray.search_cv.fold_search import Search, SearchPlan
 from drbqo_ray.space import Space
@@ -96,3 +101,15 @@ def test_a_suggestion_is_made_ahead_only_where_folds_are_short(seconds, ahead, m
     monkeypatch.setattr(search.optimizer, "ask", noted)
     assert len(search.run()) == 14
     assert most == 1 + ahead
+
+
+def test_a_search_stops_when_it_is_sure_enough():
+    space = {"alpha": Float(1e-3, 1e3, log=True)}
+    long = RobustSearchCV(Ridge(), space, cv=3, n_evaluations=60, n_jobs=1, random_state=0)
+    short = clone(long).set_params(stop_when="loss < 100")
+    X, y = make_regression(60, 4, noise=5.0, random_state=0)
+    assert short.fit(X, y).n_evaluations_ < 30
+    assert short.optimizer_.stop_reason().startswith("sure enough after ")
+    assert long.fit(X, y).n_evaluations_ == 60
+    with pytest.raises(InvalidInput, match="stop rule"):
+        clone(long).set_params(stop_when="soon").fit(X, y)
