@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -27,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import drbqo_ray as dr
-from benchmarks.peers import OWN, SEARCHERS, FoldProblem, Purse, answers
+from benchmarks.peers import OWN, SEARCHERS, FoldProblem, Purse, answers, show_no_warnings
 from benchmarks.table import Line, add_save_option, mean_interval, publish
 from drbqo_ray.experiments.provenance import provenance
 from drbqo_ray.experiments.synthetic import find_surface
@@ -66,7 +65,6 @@ def judge(problem: FoldProblem, config: dict[str, float]) -> float:
 
 def run_cell(budgets: list[int], name: str, searcher: str, seed: int) -> Cell:
     """One searcher on one problem with one seed."""
-    warnings.simplefilter("ignore")
     problem = open_problem(name, seed)
     purse = Purse(problem, RADIUS)
     start = time.process_time()
@@ -94,8 +92,9 @@ def read_cells(path: Path) -> dict[Key, Cell]:
     return cells
 
 
-def pin_thread() -> None:
-    """One thread for torch too, where it is installed."""
+def settle() -> None:
+    """A quiet process with one thread, for torch too where it is installed."""
+    show_no_warnings()
     try:
         import torch
     except ImportError:
@@ -108,7 +107,7 @@ def run_missing(keys: list[Key], path: Path, processes: int, budgets: list[int] 
     context = get_context("spawn")
     cut_off = path.exists() and not path.read_bytes().endswith(b"\n")
     with (
-        ProcessPoolExecutor(processes, mp_context=context, initializer=pin_thread) as pool,
+        ProcessPoolExecutor(processes, mp_context=context, initializer=settle) as pool,
         open(path, "a", encoding="utf-8") as file,
     ):
         file.write("\n" if cut_off else "")

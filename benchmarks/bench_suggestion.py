@@ -17,7 +17,6 @@ import os
 import statistics
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -25,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from benchmarks.peers import show_no_warnings
 from benchmarks.steppers import BoTorch, Optuna, Ours, Smac
 from benchmarks.table import Line, add_save_option, publish, ratio
 
@@ -135,7 +135,7 @@ def main() -> int:
     parser.add_argument("--rounds-above", type=int, default=3, help="rounds from N = 500 on")
     add_save_option(parser)
     args = parser.parse_args()
-    warnings.simplefilter("ignore")
+    show_no_warnings()
     peers, missed = installed(), 0
     time_ours(50, 0, {})  # imports and first calls, not timed
     time_peers(50, 0, {}, peers)

@@ -259,6 +259,13 @@ def answers(searcher: Searcher, purse: Purse, budgets: list[int]) -> dict[int, C
     return found
 
 
+def show_no_warnings() -> None:
+    """Print no warnings of peers. Filters would not hold: scikit-learn, in SMAC3's threads, resets
+    them."""
+    warnings.simplefilter("ignore")
+    warnings.showwarning = lambda *args, **kwargs: None
+
+
 def quiet_optuna() -> None:
     """Only errors of Optuna, and no warnings that a feature is new."""
     import optuna

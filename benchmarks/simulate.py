@@ -57,7 +57,7 @@ class Costs:
 
     start: float = 0.005
     latency: float = 0.005
-    turn: float = 2e-6
+    turn: float = 3e-6
     flush: float = 0.002
 
 

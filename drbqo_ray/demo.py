@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -24,6 +24,7 @@ OBJECTIVE = "workers.svm:sonar"
 EVALUATIONS = 60
 RADIUS = 1.0
 SLOTS = 2
+SHOWN: tuple[Report, ...] = ("robust", "mean")
 
 
 def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
@@ -62,7 +63,7 @@ def choices_table(worker: Any, observations: Sequence[Observation], seed: int) -
     table = Table(title="Robust against mean choice, from the same evaluations")
     for column in ("choice", "C", "gamma", "robust", "mean", "worst fold", "test accuracy"):
         table.add_column(column, justify="left" if column == "choice" else "right")
-    for name in get_args(Report):
+    for name in SHOWN:
         choice = model.recommend(report=name)
         test = worker.evaluate_final(choice.config, seed)["test_accuracy"]
         values = (choice.robust_value, choice.mean_value, min(choice.context_means), test)

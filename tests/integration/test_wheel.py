@@ -78,7 +78,7 @@ def test_the_wheel_holds_the_package_the_workers_and_their_data_and_nothing_else
         str(path.relative_to(ROOT))
         for folder in ("drbqo_ray", "workers")
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".csv") or path.name == "py.typed"
+        if path.suffix in (".py", ".csv", ".html", ".css", ".js") or path.name == "py.typed"
     }
     assert {"workers/datasets/sonar.csv", "workers/datasets/glass.csv"} <= of_package
     assert {"drbqo_ray/py.typed", "drbqo_ray/cluster/runner.py"} <= of_package
