@@ -58,6 +58,7 @@ class Session:
         self._calls: dict[Any, Callable[[Any], None]] = {}
         self._ready: deque[Suggestion] = deque()
         self._outbox: list[Outcome] = []
+        self._told: list[Outcome] = []
         self._next_id = 0
         self._opened = self._taking = self._telling = self._finishing = False
         self._reason: str | None = None
@@ -92,7 +93,8 @@ class Session:
         if self._outbox and not self._telling:
             self._send_outcomes()
         limit = self._plan.limits.max_in_flight or slots
-        while self._ready and not self._reason and min(free, limit - self.running) > 0:
+        going = not self._reason and not self._doubtful
+        while self._ready and going and min(free, limit - self.running) > 0:
             self._start(self._ready.popleft())
             free -= 1
         if self._reason is None:
@@ -156,6 +158,15 @@ class Session:
         return self._next_id >= self._plan.limits.n_evaluations and not self._ready
 
     @property
+    def _doubtful(self) -> bool:
+        """Whether too many have failed in a row, counting those not acknowledged yet."""
+        most = self._plan.limits.max_consecutive_failures
+        streak = len(self._streak)
+        for outcome in (*self._told, *self._outbox):
+            streak = streak + 1 if outcome.score is None else 0
+        return most is not None and streak >= most
+
+    @property
     def _idle(self) -> bool:
         """Whether nothing is on its way; calls that are merely asked for may still be."""
         return not (self._folds or self._outbox or self._telling)
@@ -184,6 +195,7 @@ class Session:
 
     def _send_outcomes(self) -> None:
         batch, self._outbox = self._outbox, []
+        self._told = batch
         self._telling = True
         self._call(self._actor.tell.remote(batch), lambda seen: self._on_told(batch, seen))
 
@@ -209,6 +221,7 @@ class Session:
 
     def _on_told(self, batch: list[Outcome], observations: list[Observation]) -> None:
         self._telling = False
+        self._told = []
         for outcome, observation in zip(batch, observations, strict=True):
             self._standing.ended(observation, outcome.seconds)
             self._callbacks.call("on_observation", observation)

@@ -324,7 +324,8 @@ import json, ray, torch, numpy as np
 import workers.cnn
 from workers.cnn import CNNFolds
 
-ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False)
+ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100_000_000,
+         log_to_driver=False)
 assert workers.cnn.granted_resources() is None
 rng = np.random.default_rng(0)
 worker = CNNFolds.from_arrays(rng.random((300, 8, 8)), np.arange(300) % 2, n_folds=3, epochs=1)
