@@ -3,9 +3,10 @@
     pip install -c constraints.txt -e '.[bench]'
 
 Every searcher spends fold evaluations through a `Purse`, which counts them, and can name its
-recommendation at any time. Those that tune by whole cross-validation spend k folds on a config and
-are told either the mean of the k scores, as is usual, or their robust value, which is what we judge
-by: the latter is the hardest peer we know how to make of them.
+recommendations at any time: one for each series, as series that differ in the report only share
+their evaluations. Those that tune by whole cross-validation spend k folds on a config and are told
+either the mean of the k scores, as is usual, or their robust value, which is what we judge by: the
+latter is the hardest peer we know how to make of them.
 
 Peers keep their own defaults but for one: they start with 4 random configs instead of 10, because
 ten configs are 50 to 100 fold evaluations and would leave them no budget to think with.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -23,35 +24,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 import drbqo_ray as dr
+from benchmarks.problems import Config, FoldProblem
+from drbqo_ray.methods import Report
 
-Config = dict[str, float]
 Target = Literal["mean", "robust"]
 STARTS = 4
-
-
-@dataclass(frozen=True)
-class FoldProblem:
-    """Something to tune by cross-validation; larger scores are better.
-
-    Attributes:
-        bounds: low, high and whether on a log scale, by name.
-        n_folds: number of folds k.
-        score: score of a config on one fold.
-        ceiling: no score is higher; for peers that want costs of at least 0.
-        contexts: what our optimizer is told of the folds: k, or sample vectors (k, m).
-    """
-
-    bounds: Mapping[str, tuple[float, float, bool]]
-    n_folds: int
-    score: Callable[[Config, int], float]
-    ceiling: float
-    contexts: Any = None
-
-    @property
-    def space(self) -> dr.Space:
-        """The space as our optimizer takes it."""
-        items = self.bounds.items()
-        return dr.Space({name: dr.Float(low, high, log=log) for name, (low, high, log) in items})
 
 
 @dataclass
@@ -67,11 +44,17 @@ class Purse:
         self.spent += 1
         return self.problem.score(config, fold)
 
+    def folds(self, config: Config) -> list[float]:
+        """The scores on all k folds, for k evaluations."""
+        return [self.fold(config, i) for i in range(self.problem.n_folds)]
+
     def cross_validate(self, config: Config, target: Target) -> float:
         """The mean or the robust value of all k scores, for k evaluations."""
-        scores = [self.fold(config, i) for i in range(self.problem.n_folds)]
-        if target == "mean":
-            return float(np.mean(scores))
+        scores = self.folds(config)
+        return float(np.mean(scores)) if target == "mean" else self.robust(scores)
+
+    def robust(self, scores: list[float]) -> float:
+        """The robust value of k scores."""
         return float(dr.ChiSquareBall(self.radius).worst_case(scores)[0])
 
 
@@ -83,29 +66,54 @@ class Searcher(Protocol):
     def step(self) -> None:
         """Spend `price` fold evaluations."""
 
-    def recommend(self) -> Config:
-        """The config it would settle on now."""
+    def recommend(self) -> dict[str, Config]:
+        """The config it would settle on now, by name of the series."""
 
 
 class Ours:
-    """drbqo_ray, one fold at a time."""
+    """drbqo_ray, one fold at a time; `reports` are its series and their report rules."""
 
     price = 1
 
-    def __init__(self, purse: Purse, seed: int, method: str) -> None:
+    def __init__(
+        self, purse: Purse, seed: int, method: str, reports: dict[str, Report | None]
+    ) -> None:
         problem = purse.problem
         contexts = problem.n_folds if problem.contexts is None else problem.contexts
-        self._purse = purse
-        self._optimizer = dr.Optimizer(
+        self._purse, self._reports = purse, reports
+        self.optimizer = dr.Optimizer(
             problem.space, contexts, method=method, uncertainty=purse.radius, seed=seed
         )
 
     def step(self) -> None:
-        s = self._optimizer.ask()
-        self._optimizer.tell(s.id, self._purse.fold(s.config, s.context))
+        s = self.optimizer.ask()
+        self.optimizer.tell(s.id, self._purse.fold(s.config, s.context))
 
-    def recommend(self) -> Config:
-        return self._optimizer.recommend().config
+    def recommend(self) -> dict[str, Config]:
+        return {
+            name: self.optimizer.recommend(report).config for name, report in self._reports.items()
+        }
+
+
+class RandomCV:
+    """Random configs, whole cross-validations; the best mean and the best robust value."""
+
+    def __init__(self, purse: Purse, seed: int) -> None:
+        self._purse, self._rng = purse, np.random.default_rng(seed)
+        self.price = purse.problem.n_folds
+        self._found: list[tuple[Config, float, float]] = []
+
+    def step(self) -> None:
+        space = self._purse.problem.space
+        config = space.from_unit(self._rng.random(len(space)))
+        scores = self._purse.folds(config)
+        self._found.append((config, float(np.mean(scores)), self._purse.robust(scores)))
+
+    def recommend(self) -> dict[str, Config]:
+        return {
+            "random mean": max(self._found, key=lambda entry: entry[1])[0],
+            "random robust": max(self._found, key=lambda entry: entry[2])[0],
+        }
 
 
 class OptunaCV:
@@ -122,6 +130,7 @@ class OptunaCV:
             made = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTS)
         self._study = optuna.create_study(direction="maximize", sampler=made)
         self._purse, self._target = purse, target
+        self._name = f"optuna-{sampler} {target}"
         self.price = purse.problem.n_folds
 
     def step(self) -> None:
@@ -130,23 +139,29 @@ class OptunaCV:
         config = {k: trial.suggest_float(k, a, b, log=log) for k, (a, b, log) in bounds.items()}
         self._study.tell(trial, self._purse.cross_validate(config, self._target))
 
-    def recommend(self) -> Config:
-        return dict(self._study.best_params)
+    def recommend(self) -> dict[str, Config]:
+        return {self._name: dict(self._study.best_params)}
 
 
-class BotorchCV:
-    """A GP with log expected improvement of BoTorch on whole cross-validations."""
+class BotorchCVaR:
+    """BoTorch's risk-averse search: a GP on [x, one-hot fold], noisy expected improvement of the
+    conditional value at risk over the folds.
 
-    def __init__(self, purse: Purse, seed: int, target: Target) -> None:
+    The mean of the worse half of the folds is the worst case of the chi-square ball of radius 1
+    when scores are far apart. A config is trained on all folds: with one fold a step the search
+    would take minutes of computing for every minute it takes so.
+    """
+
+    def __init__(self, purse: Purse, seed: int) -> None:
         import torch
         from torch.quasirandom import SobolEngine
 
         torch.manual_seed(seed)
-        self._purse, self._target = purse, target
+        self._purse = purse
         self.price = purse.problem.n_folds
         self._starts = SobolEngine(len(purse.problem.bounds), scramble=True, seed=seed)
         self._u: list[np.ndarray] = []
-        self._values: list[float] = []
+        self._scores: list[list[float]] = []
 
     def step(self) -> None:
         import torch
@@ -155,31 +170,40 @@ class BotorchCV:
             u = self._starts.draw(1, dtype=torch.double).numpy()[0]
         else:
             u = self._most_promising()
-        config = self._purse.problem.space.from_unit(u)
-        self._values.append(self._purse.cross_validate(config, self._target))
+        self._scores.append(self._purse.folds(self._purse.problem.space.from_unit(u)))
         self._u.append(u)
 
     def _most_promising(self) -> np.ndarray:
         import torch
-        from botorch.acquisition import LogExpectedImprovement
+        from botorch.acquisition import qNoisyExpectedImprovement
+        from botorch.acquisition.risk_measures import CVaR
         from botorch.fit import fit_gpytorch_mll
         from botorch.models import SingleTaskGP
+        from botorch.models.transforms.input import AppendFeatures
         from botorch.optim import optimize_acqf
+        from botorch.sampling import SobolQMCNormalSampler
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
-        X = torch.tensor(np.array(self._u))
-        y = torch.tensor(self._values, dtype=torch.double)[:, None]
+        u, folds = torch.tensor(np.array(self._u)), torch.eye(self.price, dtype=torch.double)
+        X = torch.cat([u.repeat_interleave(self.price, 0), folds.repeat(len(u), 1)], 1)
+        y = torch.tensor(self._scores, dtype=torch.double).reshape(-1, 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = SingleTaskGP(X, y)
+            model = SingleTaskGP(X, y, input_transform=AppendFeatures(folds))
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-            acquisition = LogExpectedImprovement(model, best_f=y.max())
-            bounds = torch.stack([torch.zeros(X.shape[1]), torch.ones(X.shape[1])]).double()
-            found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=6, raw_samples=256)
+            acquisition = qNoisyExpectedImprovement(
+                model, u, SobolQMCNormalSampler(torch.Size([64])),
+                objective=CVaR(0.5, self.price), prune_baseline=True,
+            )  # fmt: skip
+            bounds = torch.stack([torch.zeros(u.shape[1]), torch.ones(u.shape[1])]).double()
+            found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=128)
         return found[0].numpy()
 
-    def recommend(self) -> Config:
-        return self._purse.problem.space.from_unit(self._u[int(np.argmax(self._values))])
+    def recommend(self) -> dict[str, Config]:
+        values = [self._purse.robust(scores) for scores in self._scores]
+        return {
+            "botorch cvar": self._purse.problem.space.from_unit(self._u[int(np.argmax(values))])
+        }
 
 
 class SmacFolds:
@@ -223,8 +247,8 @@ class SmacFolds:
             asked, TrialValue(cost=self._purse.problem.ceiling - score, time=0.0), save=False
         )
 
-    def recommend(self) -> Config:
-        return dict(self._smac.intensifier.get_incumbents()[0])
+    def recommend(self) -> dict[str, Config]:
+        return {"smac folds": dict(self._smac.intensifier.get_incumbents()[0])}
 
     def close(self) -> None:
         self._directory.cleanup()
@@ -235,26 +259,44 @@ def no_target(config: Any, instance: str, seed: int) -> float:
     raise AssertionError("not called")
 
 
-OWN = ("drbqo", "foldwise")
+# trace -> its series and their report rules
+OWN: dict[str, dict[str, Report | None]] = {
+    "foldwise": {"foldwise": None},
+    "drbqo": {"drbqo": None, "emp-drbqo": "mean", "drbqo filled": "filled"},
+    "bqo-ts": {"bqo-ts": None, "maximin-bqo-ts": "robust"},
+    "bqo-ei": {"bqo-ei": None, "maximin-bqo-ei": "robust"},
+    "mtbo": {"mtbo": None},
+}
+
+
+def _ours(method: str) -> Callable[[Purse, int, int], Searcher]:
+    return lambda purse, seed, most: Ours(purse, seed, method, OWN[method])
+
+
 SEARCHERS: dict[str, Callable[[Purse, int, int], Searcher]] = {
-    "drbqo": lambda purse, seed, most: Ours(purse, seed, "drbqo"),
-    "foldwise": lambda purse, seed, most: Ours(purse, seed, "foldwise"),
+    **{method: _ours(method) for method in OWN},
+    "random": lambda purse, seed, most: RandomCV(purse, seed),
     "optuna-tpe mean": lambda purse, seed, most: OptunaCV(purse, seed, "tpe", "mean"),
     "optuna-tpe robust": lambda purse, seed, most: OptunaCV(purse, seed, "tpe", "robust"),
     "optuna-gp mean": lambda purse, seed, most: OptunaCV(purse, seed, "gp", "mean"),
     "optuna-gp robust": lambda purse, seed, most: OptunaCV(purse, seed, "gp", "robust"),
-    "botorch mean": lambda purse, seed, most: BotorchCV(purse, seed, "mean"),
-    "botorch robust": lambda purse, seed, most: BotorchCV(purse, seed, "robust"),
+    "botorch cvar": lambda purse, seed, most: BotorchCVaR(purse, seed),
     "smac folds": lambda purse, seed, most: SmacFolds(purse, seed, most),
 }
 
 
-def answers(searcher: Searcher, purse: Purse, budgets: list[int]) -> dict[int, Config]:
-    """What a searcher recommends after each of the budgets, none of them overspent."""
+def answers(
+    searcher: Searcher, purse: Purse, budgets: list[int],
+    watch: Callable[[int], None] | None = None,
+) -> dict[int, dict[str, Config]]:  # fmt: skip
+    """What the series of a searcher recommend after each budget, none of them overspent; `watch`
+    hears how much is spent after every step."""
     found = {}
     for budget in sorted(budgets):
         while purse.spent + searcher.price <= budget:
             searcher.step()
+            if watch is not None:
+                watch(purse.spent)
         found[budget] = searcher.recommend()
     return found
 
