@@ -86,7 +86,7 @@ def _svm(dataset: str) -> Preset:
 
 def _mnist(experiment: str, kind: str, options: dict[str, Any], start: int, horizon: int) -> Preset:
     spec = ProblemSpec(kind, "mnist", tuple({"n_folds": 10, **options}.items()), judge_all=False)
-    notes = ("stratified folds of all 60 000 training images; the test error is that of a model"
+    notes = ("stratified folds of the training images; the test error is that of a model"
              " trained on all folds",)  # fmt: skip
     radii = (0.1, 0.3, 0.5, 1.0, 3.0, 5.0)
     return Preset(experiment, "paper", spec, _TABLE_METHODS, radii, start, horizon, 20, notes)
@@ -115,8 +115,15 @@ GROUPS = {
 }
 
 _SMALL: dict[str, dict[str, Any]] = {
-    "elasticnet": {"subset": 3000, "n_seeds": 10, "horizon": 40, "radii": (0.3, 1.0, 5.0)},
-    "cnn": {"subset": 1500, "epochs": 3, "n_seeds": 10, "horizon": 20, "radii": (1.0, 5.0)},
+    "elasticnet": {"subset": 2000, "n_seeds": 10, "horizon": 40, "radii": (0.3, 1.0, 5.0)},
+    "cnn": {
+        "subset": 600,
+        "epochs": 3,
+        "batch_size": 32,
+        "n_seeds": 10,
+        "horizon": 20,
+        "radii": (1.0, 5.0),
+    },
 }
 _SMALL_DEFAULT: dict[str, Any] = {"n_seeds": 5, "horizon": 40}
 
@@ -153,7 +160,7 @@ def members(name: str) -> tuple[str, ...]:
 def _small(paper: Preset) -> Preset:
     settings = dict(_SMALL.get(paper.experiment, _SMALL_DEFAULT))
     options = dict(paper.problem.options)
-    for key in ("subset", "epochs"):
+    for key in ("subset", "epochs", "batch_size"):
         if key in settings:
             options[key] = settings.pop(key)
     problem = replace(paper.problem, options=tuple(options.items()))
@@ -168,7 +175,7 @@ def difference(preset: Preset) -> str:
         here, there = getattr(preset, field), getattr(paper, field)
         if here != there:
             parts.append(f"{label} {_plain(here)} (paper {_plain(there)})")
-    usual = {"subset": "all", "epochs": 20}
+    usual = {"subset": "all", "epochs": 20, "batch_size": 128}
     before = dict(paper.problem.options)
     for key, value in preset.problem.options:
         if before.get(key) != value:
