@@ -147,8 +147,8 @@ class BotorchCVaR:
     """BoTorch's risk-averse search: a GP on [x, one-hot fold], noisy expected improvement of the
     conditional value at risk over the folds.
 
-    The mean of the worse half of the folds is the worst case of the chi-square ball of radius 1
-    when scores are far apart. A config is trained on all folds: with one fold a step the search
+    The mean of the worst third is what the chi-square ball of radius 1 comes to when the scores of
+    these folds are far below the others. A config is trained on all folds: with one fold a step the search
     would take minutes of computing for every minute it takes so.
     """
 
@@ -193,7 +193,7 @@ class BotorchCVaR:
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             acquisition = qNoisyExpectedImprovement(
                 model, u, SobolQMCNormalSampler(torch.Size([64])),
-                objective=CVaR(0.5, self.price), prune_baseline=True,
+                objective=CVaR(2 / 3, self.price), prune_baseline=True,
             )  # fmt: skip
             bounds = torch.stack([torch.zeros(u.shape[1]), torch.ones(u.shape[1])]).double()
             found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=128)

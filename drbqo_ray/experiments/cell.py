@@ -5,7 +5,7 @@
 | initial | config, context and score of a pair that every method starts from              |
 | start   | reports: label -> number of the config reported before the first step          |
 | step    | the suggestion, its score (or the reason why it failed), the fit, the reports  |
-| finish  | judged: number -> config, scores in all contexts, test error                   |
+| finish  | judged: number -> config, scores in all contexts, test error; the commit run   |
 
 Configs are numbered in the order they were first evaluated. A cell that was cut off goes on
 from its last step: the next suggestion depends on the evaluations and the last fit only.
@@ -24,6 +24,7 @@ from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.core.uncertainty import ChiSquareBall
 from drbqo_ray.experiments.presets import Preset
 from drbqo_ray.experiments.problems import Problem, initial_pairs, open_problem
+from drbqo_ray.experiments.provenance import current_commit
 from drbqo_ray.experiments.series import Trace, report_label, trace_of
 from drbqo_ray.journal import Journal, JournalRecord, run_directory
 from drbqo_ray.optimizer import Optimizer
@@ -139,7 +140,7 @@ def run_cell(cell: Cell, storage: Path) -> None:
         if not cell.preset.problem.judge_all:
             reported = set(optimizer.reports(cell.reports).values())
         judged = {str(k): _judged(problem, optimizer.config(k)) for k in sorted(reported)}
-        journal.append("finish", {"judged": judged})
+        journal.append("finish", {"judged": judged, "commit": current_commit()})
 
 
 def _replay(optimizer: ReportingOptimizer, records: list[JournalRecord]) -> set[int]:

@@ -60,7 +60,7 @@ def run_experiment(preset: Preset, storage: Path, folder: Path, command: str) ->
     run_grid(cells_of(preset), storage)
     folder.mkdir(parents=True, exist_ok=True)
     optima = _optima(preset)
-    write_results(preset, storage, folder, optima)
+    commits = write_results(preset, storage, folder, optima)
     run = {
         "experiment": preset.experiment,
         "preset": preset.name,
@@ -73,6 +73,7 @@ def run_experiment(preset: Preset, storage: Path, folder: Path, command: str) ->
         "horizon": preset.horizon,
         "optima": [asdict(best) for best in optima.values()],
         **provenance(command),
+        "commits of cells": commits,
     }
     (folder / RUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
 

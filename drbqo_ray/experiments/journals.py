@@ -21,11 +21,13 @@ class FinishedCell:
         reports: by label, the number of the reported config at t = 0 .. horizon.
         judgments: what the reported configs are worth, by number.
         configs: the reported configs, by number.
+        commit: the code that finished it; None in journals that do not say.
     """
 
     reports: dict[str, list[int]]
     judgments: dict[int, Judgment]
     configs: dict[int, Config]
+    commit: str | None = None
 
 
 def is_finished(cell: Cell, storage: Path) -> bool:
@@ -48,9 +50,11 @@ def read_cell(cell: Cell, storage: Path) -> FinishedCell:
         )
     along = [record.data["reports"] for record in records if "reports" in record.data]
     reports = {label: [step[label] for step in along] for label in cell.reports}
-    judged = {int(k): data for k, data in records[-1].data["judged"].items()}
+    finish = records[-1].data
+    judged = {int(k): data for k, data in finish["judged"].items()}
     judgments = {k: _judgment(data["contexts"], data["test_error"]) for k, data in judged.items()}
-    return FinishedCell(reports, judgments, {k: data["config"] for k, data in judged.items()})
+    configs = {k: data["config"] for k, data in judged.items()}
+    return FinishedCell(reports, judgments, configs, finish.get("commit"))
 
 
 def _judgment(contexts: list[float] | None, test_error: float | None) -> Judgment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -15,14 +16,15 @@ def provenance(command: str) -> dict[str, Any]:
     """The command, the commit, the date and the versions behind a result."""
     return {
         "command": command,
-        "commit": _commit(),
+        "commit": current_commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "version": drbqo_ray.__version__,
         "python": platform.python_version(),
     }
 
 
-def _commit() -> str:
+@functools.cache
+def current_commit() -> str:
     """The commit of the checkout this code is in, marked if it has other changes."""
     here = Path(drbqo_ray.__file__).parent
 

@@ -85,8 +85,9 @@ def finished_cells(preset: Preset, storage: Path) -> dict[tuple[str, float | Non
 
 def write_results(
     preset: Preset, storage: Path, folder: Path, optima: dict[float, RobustOptimum]
-) -> None:
-    """Write results.csv.gz, and trajectory.csv for spaces of two parameters."""
+) -> list[str]:
+    """Write results.csv.gz, and trajectory.csv for spaces of two parameters; the commits of the
+    code that ran the cells."""
     cells = finished_cells(preset, storage)
     with _compressed(folder / RESULTS) as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -100,6 +101,7 @@ def write_results(
                     writer.writerows([method, f"{radius:g}", seed, *row] for row in rows)
     if preset.experiment == "logistic":
         _write_trajectory(preset, cells, folder)
+    return sorted({cell.commit or "not recorded" for cell in cells.values()})
 
 
 @contextmanager

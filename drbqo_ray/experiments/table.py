@@ -104,6 +104,8 @@ def write_tables(results: Results) -> None:
     run = results.run
     parts = [f"# {run['experiment']}, {run['preset']} preset\n\n"]
     parts.append(f"- Command: `{run['command']}`\n- Commit: {run['commit']}\n")
+    if run.get("commits of cells", [run["commit"]]) != [run["commit"]]:
+        parts.append(f"- Cells were run by: {', '.join(run['commits of cells'])}\n")
     parts.append(f"- Date: {run['date']}\n- Seeds: {_ranges(run['seeds'])}\n")
     parts.append(f"- Settings: {run['difference']}\n")
     parts += [f"- Note: {note}\n" for note in run["notes"]]

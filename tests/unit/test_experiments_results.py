@@ -97,6 +97,13 @@ def test_the_csv_gives_back_every_step_of_every_series(folder):
     assert not any(np.isnan(values).any() for values in results.values.values())
 
 
+def test_the_code_that_ran_the_cells_is_recorded(folder):
+    run = read_results(folder).run
+    assert run["commits of cells"] == [run["commit"]]
+    cell = cells_of(TINY)[0]
+    assert read_cell(cell, folder.parent / "storage").commit == run["commit"]
+
+
 def test_regret_and_robust_value_add_up_to_the_optimum(folder):
     results = read_results(folder)
     optima = {best["radius"]: best["value"] for best in results.run["optima"]}
