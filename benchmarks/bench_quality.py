@@ -25,6 +25,7 @@ from benchmarks.cells import Cell, read_cells, run_missing
 from benchmarks.peers import OWN, SEARCHERS
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS
 from benchmarks.ranking import Measure, gaps, mean_ranks, scores_of
+from benchmarks.savings import saving_lines
 from benchmarks.table import Line, add_save_option, mean_interval, publish
 
 HALVES = {"development": list(DEVELOPMENT), "held-out": list(HELD_OUT)}
@@ -41,7 +42,9 @@ MEASURES: tuple[Measure, ...] = ("robust", "test")
 
 
 def lines(cells: list[Cell], problems: list[str]) -> Iterator[Line]:
-    """Means, ranks and paired differences."""
+    """Means, ranks and paired differences, and what a stop rule saves."""
+    for half, members in HALVES.items():
+        yield from saving_lines(cells, [name for name in members if name in problems], half)
     for measure in MEASURES:
         for half, members in HALVES.items():
             chosen = [name for name in members if name in problems]

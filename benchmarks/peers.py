@@ -148,8 +148,8 @@ class BotorchCVaR:
     conditional value at risk over the folds.
 
     The mean of the worst third is what the chi-square ball of radius 1 comes to when the scores of
-    these folds are far below the others. A config is trained on all folds: with one fold a step the search
-    would take minutes of computing for every minute it takes so.
+    these folds are far below the others. A config is trained on all folds: with one fold a step
+    the search would take minutes of computing for every minute it takes so.
     """
 
     def __init__(self, purse: Purse, seed: int) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 import benchmarks.__main__ as command
 from benchmarks.bench_quality import lines
-from benchmarks.cells import Answer, Cell, Judge, read_cells, run_missing
+from benchmarks.cells import Answer, Cell, Judge, Look, read_cells, run_missing
 from benchmarks.peers import OWN, SEARCHERS, Purse, answers
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, FoldProblem, open_problem
 from benchmarks.ranking import ranks
+from benchmarks.savings import savings, stop_at
 from benchmarks.table import Line, markdown, mean_interval, publish, ratio, read_lines
 from drbqo_ray import ChiSquareBall
 
@@ -126,6 +127,22 @@ def test_the_champion_misses_its_bound_when_another_has_a_better_rank():
     cells = [cell("foldwise", 0, 0.0), cell("smac folds", 0, 1.0)]
     found = {x.what: x.kept for x in lines(cells, ["logistic"]) if "rank" in x.what}
     assert found == {"rank by robust, smac folds": None, "rank by robust, foldwise": False}
+
+
+def looking(problem, seed, *looks):
+    found = [Look(spent, loss, 0.5, robust) for spent, loss, robust in looks]
+    return Cell(problem, "foldwise", seed, [], found, 0.0, "commit")
+
+
+def test_a_search_stops_at_the_second_look_in_a_row_that_is_sure():
+    cell = looking(
+        "x", 0, (20, 0.001, 0.5), (40, 0.1, 0.6), (60, 0.001, 0.7), (80, 0.001, 0.8),
+        (100, 0.0, 0.85),
+    )  # fmt: skip
+    assert stop_at(cell.looks, 0.002).spent == 80
+    assert stop_at(cell.looks, 0.0005).spent == 100
+    saved, lost = savings([cell], 0.002)
+    assert (saved, lost) == (pytest.approx([20.0]), pytest.approx([0.05]))
 
 
 def test_a_cut_off_line_is_run_again(tmp_path):
