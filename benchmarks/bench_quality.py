@@ -22,10 +22,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.cells import Cell, read_cells, run_missing
-from benchmarks.peers import OWN, SEARCHERS
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS
+from benchmarks.radii import OTHERS, PLAIN
 from benchmarks.ranking import Measure, gaps, mean_ranks, scores_of
 from benchmarks.savings import saving_lines
+from benchmarks.searchers import OWN, SEARCHERS
 from benchmarks.table import Line, add_save_option, mean_interval, publish
 
 HALVES = {"development": list(DEVELOPMENT), "held-out": list(HELD_OUT)}
@@ -45,6 +46,8 @@ def lines(cells: list[Cell], problems: list[str]) -> Iterator[Line]:
     """Means, ranks and paired differences, and what a stop rule saves."""
     for half, members in HALVES.items():
         yield from saving_lines(cells, [name for name in members if name in problems], half)
+        for budget in BUDGETS:
+            yield from radius_lines(cells, [n for n in members if n in problems], half, budget)
     for measure in MEASURES:
         for half, members in HALVES.items():
             chosen = [name for name in members if name in problems]
@@ -68,6 +71,17 @@ def rank_lines(
         yield Line("quality", f"rank by {measure}, {series[k]}", f"{half}, {budget} folds",
                    float(means[k]), "", most=least,
                    note=f"of {len(series)}, {len(found)} problems")  # fmt: skip
+
+
+def radius_lines(cells: list[Cell], problems: list[str], half: str, budget: int) -> Iterator[Line]:
+    """What a radius gains in test score over none, the mean over problems and seeds."""
+    for series in OTHERS:
+        by_problem = [gaps(scores_of(cells, p, budget, "test"), series, PLAIN) for p in problems]
+        means = [float(np.mean(found)) for found in by_problem if found]
+        if means:
+            middle, low, high = mean_interval(means)
+            yield Line("quality", f"test, {series} less radius 0", f"{half}, {budget} folds",
+                       middle, "", low, high, note=f"{len(means)} problems")  # fmt: skip
 
 
 def problem_lines(cells: list[Cell], problem: str, budget: int, measure: Measure) -> Iterator[Line]:

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import drbqo_ray as dr
-from benchmarks.peers import SEARCHERS, Ours, Purse, answers, show_no_warnings
+from benchmarks.peers import Ours, Purse, answers, show_no_warnings
 from benchmarks.problems import Config, FoldProblem, open_problem
+from benchmarks.searchers import SEARCHERS
 from drbqo_ray.experiments.provenance import provenance
 
 RADIUS = 1.0

@@ -76,13 +76,15 @@ class Ours:
     price = 1
 
     def __init__(
-        self, purse: Purse, seed: int, method: str, reports: dict[str, Report | None]
-    ) -> None:
+        self, purse: Purse, seed: int, method: str, reports: dict[str, Report | None],
+        uncertainty: float | str | None = None,
+    ) -> None:  # fmt: skip
         problem = purse.problem
         contexts = problem.n_folds if problem.contexts is None else problem.contexts
         self._purse, self._reports = purse, reports
+        radius = purse.radius if uncertainty is None else uncertainty
         self.optimizer = dr.Optimizer(
-            problem.space, contexts, method=method, uncertainty=purse.radius, seed=seed
+            problem.space, contexts, method=method, uncertainty=radius, seed=seed
         )
 
     def step(self) -> None:
@@ -257,32 +259,6 @@ class SmacFolds:
 def no_target(config: Any, instance: str, seed: int) -> float:
     """SMAC wants a function to call; we ask and tell instead."""
     raise AssertionError("not called")
-
-
-# trace -> its series and their report rules
-OWN: dict[str, dict[str, Report | None]] = {
-    "foldwise": {"foldwise": None},
-    "drbqo": {"drbqo": None, "emp-drbqo": "mean", "drbqo filled": "filled"},
-    "bqo-ts": {"bqo-ts": None, "maximin-bqo-ts": "robust"},
-    "bqo-ei": {"bqo-ei": None, "maximin-bqo-ei": "robust"},
-    "mtbo": {"mtbo": None},
-}
-
-
-def _ours(method: str) -> Callable[[Purse, int, int], Searcher]:
-    return lambda purse, seed, most: Ours(purse, seed, method, OWN[method])
-
-
-SEARCHERS: dict[str, Callable[[Purse, int, int], Searcher]] = {
-    **{method: _ours(method) for method in OWN},
-    "random": lambda purse, seed, most: RandomCV(purse, seed),
-    "optuna-tpe mean": lambda purse, seed, most: OptunaCV(purse, seed, "tpe", "mean"),
-    "optuna-tpe robust": lambda purse, seed, most: OptunaCV(purse, seed, "tpe", "robust"),
-    "optuna-gp mean": lambda purse, seed, most: OptunaCV(purse, seed, "gp", "mean"),
-    "optuna-gp robust": lambda purse, seed, most: OptunaCV(purse, seed, "gp", "robust"),
-    "botorch cvar": lambda purse, seed, most: BotorchCVaR(purse, seed),
-    "smac folds": lambda purse, seed, most: SmacFolds(purse, seed, most),
-}
 
 
 def answers(
