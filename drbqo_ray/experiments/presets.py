@@ -115,9 +115,9 @@ GROUPS = {
 }
 
 _SMALL: dict[str, dict[str, Any]] = {
-    "elasticnet": {"subset": 2000, "n_seeds": 10, "horizon": 40, "radii": (0.3, 1.0, 5.0)},
+    "elasticnet": {"subset": 1000, "n_seeds": 10, "horizon": 40, "radii": (0.3, 1.0, 5.0)},
     "cnn": {
-        "subset": 600,
+        "subset": 400,
         "epochs": 3,
         "batch_size": 32,
         "n_seeds": 10,
