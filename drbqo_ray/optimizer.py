@@ -36,7 +36,7 @@ from drbqo_ray.model import Model
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
-from drbqo_ray.stopping import StopRule
+from drbqo_ray.stopping import Look, StopRule
 
 Array = npt.NDArray[np.float64]
 Rngs = Sequence[np.random.Generator]
@@ -65,6 +65,7 @@ class Optimizer:
 
     Attributes:
         model: the posterior and its fits.
+        last_look: what the stop rule remembers; None before its first look.
     """
 
     def __init__(
@@ -100,8 +101,7 @@ class Optimizer:
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._evaluations = Evaluations()
         self.stop_when = None if stop_when is None else StopRule.parse(stop_when)
-        self._passed, self._next_look = 0, 0
-        self._stop_reason: str | None = None
+        self.last_look: Look | None = None
         surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
         self.model = Model(surrogate, self._history, self.space)
         self._adviser = Adviser(
@@ -331,16 +331,12 @@ class Optimizer:
         The certainty is looked at again after every twentieth part more scores, and not before
         every context has had two beyond the initial ones.
         """
-        size = len(self._history)
+        size, last = len(self._history), self.last_look
         if self.stop_when is None or size < self.n_initial + 2 * self.n_contexts:
             return None
-        if size < self._next_look or not len(self._history.usable):
-            return self._stop_reason
-        self._next_look = size + max(1, size // 20)
-        certainty = self.certainty()
-        self._passed = self._passed + 1 if self.stop_when.reached(certainty) else 0
-        self._stop_reason = self.stop_when.reason(certainty, size) if self._passed >= 2 else None
-        return self._stop_reason
+        if (last is None or size >= last.next) and len(self._history.usable):
+            self.last_look = last = self.stop_when.look(self.certainty(), size, last)
+        return None if last is None else last.stop_reason
 
     # the model
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from drbqo_ray.certainty import Certainty
 from drbqo_ray.errors import InvalidInput
@@ -13,6 +14,30 @@ from drbqo_ray.errors import InvalidInput
 Measure = Literal["loss", "probability"]
 RULE = re.compile(r"\s*(loss|probability)\s*([<>])\s*([-+.\w]+)\s*")
 CURE = 'Write e.g. "loss < 0.002" or "probability > 0.95".'
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a stop rule remembers of its last look at the certainty.
+
+    Attributes:
+        passed: looks in a row, this one included, at which the limit was passed.
+        next: outcomes at which it looks again.
+        stop_reason: what it said, None to go on.
+    """
+
+    passed: int
+    next: int
+    stop_reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain-data form."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(plain: Mapping[str, Any]) -> Look:
+        """The look with this plain-data form."""
+        return Look(plain["passed"], plain["next"], plain["stop_reason"])
 
 
 @dataclass(frozen=True)
@@ -51,6 +76,12 @@ class StopRule:
         if self.measure == "loss":
             return certainty.loss < self.limit
         return certainty.probability > self.limit
+
+    def look(self, certainty: Certainty, evaluations: int, last: Look | None) -> Look:
+        """What to remember of a look after so many evaluations; the last one came before it."""
+        passed = (last.passed if last else 0) + 1 if self.reached(certainty) else 0
+        reason = self.reason(certainty, evaluations) if passed >= 2 else None
+        return Look(passed, evaluations + max(1, evaluations // 20), reason)
 
     def reason(self, certainty: Certainty, evaluations: int) -> str:
         """Why the search stops, as one sentence."""

@@ -1,11 +1,13 @@
 """A process that drives a run and may be killed at any time, for the fault tests.
 
 Usage: run_driver.py STORAGE CALLS [--evaluations N] [--seconds S] [--in-flight K] [--method M]
+                     [--retries R] [--hoard X]
 
-Connects to the Ray that RAY_ADDRESS names, which is known to be ours. Resumes the run if there is
-one. Writes "ask ID" when an evaluation starts, "ack ID" when its outcome is safe, and at the end
-"stopped REASON VALUE". On a second Ctrl-C it leaves as a command line should, without waiting for
-Ray to take its leave.
+Connects to the Ray that RAY_ADDRESS names, which is known to be ours; "local" starts one with two
+CPUs. With --hoard, folds with x below X hoard memory. Resumes the run if there is one. Writes
+"ask ID" when an evaluation starts, "ack ID" when its outcome is safe, and at the end "stopped
+REASON VALUE". On a second Ctrl-C it leaves as a command line should, without waiting for Ray to
+take its leave.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ import sys
 import ray
 
 from drbqo_ray.cluster.runner import run
+from tests.faulty_objectives import Hoards
 from tests.fold_objectives import SPACE, Slow
+from tests.local_ray import CLUSTER_OPTIONS
+
+LOCAL = {**CLUSTER_OPTIONS, "num_cpus": 2, "object_store_memory": 100_000_000}
 
 
 class Report:
@@ -36,10 +42,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.05)
     parser.add_argument("--in-flight", type=int, default=2)
     parser.add_argument("--method", default="random")
+    parser.add_argument("--retries", type=int, default=2)
+    parser.add_argument("--hoard", type=float)
     args = parser.parse_args()
-    ray.init(log_to_driver=False, logging_level="ERROR")
+    local = os.environ["RAY_ADDRESS"] == "local"
+    ray.init(**LOCAL if local else {"log_to_driver": False, "logging_level": "ERROR"})
     result = run(
-        Slow(args.seconds, args.calls),
+        Slow(args.seconds, args.calls) if args.hoard is None else Hoards(args.hoard, args.seconds),
         SPACE,
         3,
         n_evaluations=args.evaluations,
@@ -47,6 +56,7 @@ def main() -> int:
         storage=args.storage,
         resume=True,
         max_in_flight=args.in_flight,
+        max_retries=args.retries,
         progress=False,
         callbacks=[Report()],
     )

@@ -92,7 +92,8 @@ class Keeper:
         self._slots = 1
         self._pace = Pace()
         self._fits = FitsBeside()
-        self._stop_reason: str | None = None
+        look = self._optimizer.last_look
+        self._stop_reason = None if look is None else look.stop_reason
         self._looked = 0.0
         self._best: Recommendation | None = None
         self._best_watched = False
@@ -303,12 +304,17 @@ class Keeper:
     def _ask_whether_to_stop(self) -> None:
         """Look whether the stop rule is met; that may take a while and holds no lock.
 
-        A run with one slot looks before it goes on. With several it looks while folds run.
+        A run with one slot looks before it goes on. With several it looks while folds run. The
+        journal keeps what the rule has seen, so that a resumed run does not count anew.
         """
         if self._stop_reason is not None:
             return
         start = time.monotonic()
+        before = self._optimizer.last_look
         reason = self._optimizer.stop_reason()
+        look = self._optimizer.last_look
+        if look is not None and look != before:
+            self._journal.append("look", {"told": self._applied, **look.to_dict()})
         self._looked += time.monotonic() - start
         with self._changed:
             self._stop_reason = reason

@@ -59,11 +59,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: what it is about, where it is kept, how it is run, what it is called."""
+    """One run.
+
+    Attributes:
+        problem: what it is about.
+        place: where it is kept.
+        limits: how it is run.
+        resume: whether it goes on with a run that is there.
+        labels: what it is called.
+    """
 
     problem: RunProblem
     place: Place
     limits: Limits
+    resume: bool
     labels: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -8,6 +8,8 @@
 |          |                                         | of; `batch`: how many were made together    |
 | tell     | before an outcome is acknowledged       | score, seconds, node, attempts              |
 | fail     | the same for a failed evaluation        | cause and reason instead of a score         |
+| look     | when the stop rule looked at the model  | `told`: outcomes it knew of; passes in a    |
+|          |                                         | row, when it looks next, what it said       |
 | conflict | for a second, different outcome         | as told; not used                           |
 | finish   | when a run stops                        | why; what the stop rule said, if it did     |
 
@@ -28,6 +30,7 @@ from drbqo_ray.errors import JournalCorrupt, NothingObserved
 from drbqo_ray.journal_format import JournalRecord
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Recommendation, Suggestion
+from drbqo_ray.stopping import Look
 
 
 @dataclass
@@ -36,7 +39,7 @@ class ReplayedRun:
 
     Attributes:
         problem: what the run is about.
-        optimizer: told everything, ready for the next ask.
+        optimizer: told everything, ready for the next ask and the next look.
         suggestions: every suggestion, its id is its place.
         outcomes: by id, in the order they were told.
         seconds: how long the run has been worked on.
@@ -74,10 +77,12 @@ def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun
     """The run that these records, header first, describe.
 
     The model's parameters are set once, at the end: the posterior is a function of the last fit
-    and the outcomes in order, so the next ask is the one that an uncut run would have made.
+    and the outcomes in order, so the next ask is the one that an uncut run would have made. Looks
+    of a stop rule count if the problem still has that rule.
     """
     run = ReplayedRun(problem, problem.optimizer())
     fit: Fit | None = None
+    look: Look | None = None
     for record in records:
         data = record.data
         run.seconds = max(run.seconds, data.get("at", 0.0))
@@ -89,11 +94,16 @@ def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun
             _take_outcome(run, record)
         elif record.kind == "finish":
             run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
+        elif record.kind == "look":
+            look = Look.from_dict(data)
         elif record.kind == "session":
             run.stopped = run.stop_reason = None
-            run.stop_when = data.get("stop_when")
+            before, run.stop_when = run.stop_when, data.get("stop_when")
+            look = look if run.stop_when == before else None
     if fit is not None:
         run.optimizer.last_fit = fit
+    if look is not None and run.stop_when == problem.settings.get("stop_when"):
+        run.optimizer.last_look = look
     return run
 
 

@@ -87,8 +87,8 @@ def run_many(
     told = Callbacks(callbacks)
     root = find_place(storage, None, resume) if storage is None else None
     try:
-        plans = _plans(problems, limits, root.directory if root else storage)
-        results = _results(plans, function, told, progress, resume, max_in_flight)
+        plans = _plans(problems, limits, root.directory if root else storage, resume)
+        results = _results(plans, function, told, progress, max_in_flight)
     except BaseException:
         if root is not None:
             shutil.rmtree(root.directory, ignore_errors=True)
@@ -100,7 +100,9 @@ def run_many(
     return many
 
 
-def _plans(problems: list[RunProblem], limits: Limits, storage: str | Path | None) -> list[Plan]:
+def _plans(
+    problems: list[RunProblem], limits: Limits, storage: str | Path | None, resume: bool
+) -> list[Plan]:
     plans: dict[str, Plan] = {}
     for problem in problems:
         uncertainty = problem.settings["uncertainty"]
@@ -117,7 +119,7 @@ def _plans(problems: list[RunProblem], limits: Limits, storage: str | Path | Non
                 "Drop the repeat; sets of one kind must differ in their first parameter.",
             )
         place: Place = find_place(storage, name)
-        plans[name] = Plan(problem, place, limits, labels)
+        plans[name] = Plan(problem, place, limits, resume, labels)
     if not plans:
         raise InvalidInput(
             "There must be a method, an uncertainty set and a seed.", [], "Name at least one each."
@@ -130,13 +132,12 @@ def _results(
     objective: FoldObjective,
     callbacks: Callbacks,
     progress: bool | None,
-    resume: bool,
     in_flight: int | None,
 ) -> dict[str, Result]:
     results = {}
     waiting = []
     for plan in plans:
-        earlier = earlier_result(plan, resume)
+        earlier = earlier_result(plan)
         if earlier is None:
             waiting.append(plan)
         else:

@@ -14,7 +14,7 @@ from drbqo_ray.cluster.callbacks import Callbacks
 from drbqo_ray.cluster.plan import Limits, Plan
 from drbqo_ray.cluster.result import Result, result_of_replay
 from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster.storage import find_place, prepare
+from drbqo_ray.cluster.storage import begin, find_place, prepare
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import ObjectiveError, RunFailed
 from drbqo_ray.objective import FoldObjective, as_objective
@@ -99,9 +99,9 @@ def run(
     }  # fmt: skip
     problem = RunProblem.of(space, contexts, settings, function, label)
     told = Callbacks(callbacks)
-    plan = Plan(problem, find_place(storage, name, resume), limits)
+    plan = Plan(problem, find_place(storage, name, resume), limits, resume)
     with removed_on_error(plan):
-        result = earlier_result(plan, resume)
+        result = earlier_result(plan)
         if result is None:
             result = drive([plan], function, plan.place.name, told, progress, max_in_flight)[0]
     told.call("on_finish", result)
@@ -121,12 +121,12 @@ def removed_on_error(plan: Plan) -> Iterator[None]:
         raise
 
 
-def earlier_result(plan: Plan, resume: bool) -> Result | None:
+def earlier_result(plan: Plan) -> Result | None:
     """Check storage; the result if the run was finished before, without starting Ray.
 
     A run that its stop rule has ended stays finished until it gets another rule, or none.
     """
-    earlier = prepare(plan.place, plan.problem, resume)
+    earlier = prepare(plan.place, plan.problem, plan.resume)
     rules = [text and StopRule.parse(text) for text in (earlier.stop_when, plan.stop_when)]
     sure = earlier.stop_reason is not None and rules[0] == rules[1]
     if not sure and len(earlier.outcomes) < plan.limits.n_evaluations:
@@ -144,6 +144,8 @@ def drive(
     many: bool = False,
 ) -> list[Result]:
     """Run all plans on Ray and return the results of those that were begun, in order.
+
+    A journal is made only when its run begins, after everything that can be refused.
 
     Args:
         plans: the runs, with equal resources.
@@ -174,6 +176,7 @@ def drive(
 
         def opener(plan: Plan) -> Callable[[], Session]:
             def open_session() -> Session:
+                begin(plan.place, plan.problem, plan.resume)
                 watched = not many and progress is not False
                 session = Session(plan, reference, callbacks, standing, watched)
                 sessions.append(session)

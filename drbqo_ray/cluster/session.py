@@ -27,6 +27,7 @@ from drbqo_ray.cluster.result import Result, result_of
 from drbqo_ray.cluster.standing import Standing
 from drbqo_ray.errors import DrbqoError, RunFailed
 from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.terminal import printable
 
 BEST_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
@@ -226,6 +227,8 @@ class Session:
             self._standing.ended(observation, outcome.seconds)
             self._callbacks.call("on_observation", observation)
             self._standing.show(observation)
+            if observation.status == "failed":
+                _warn(observation)
             self._count_failures(observation)
 
     def _count_failures(self, observation: Observation) -> None:
@@ -264,3 +267,13 @@ class Session:
         self.error = error
         self._calls.clear()
         self.abandon()
+
+
+def _warn(observation: Observation) -> None:
+    """Log a failed evaluation: one warning each, with the line that says most."""
+    lines = [line for line in (observation.reason or "").splitlines() if line.strip()]
+    said = lines[-1 if lines[0].startswith("Traceback") else 0] if lines else "no reason given"
+    _logger.warning(
+        "Evaluation %d (fold %d) failed: %s",
+        observation.id, observation.context, printable(said.strip()),
+    )  # fmt: skip

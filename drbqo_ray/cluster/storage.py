@@ -62,7 +62,9 @@ def find_place(storage: str | Path | None, name: str | None, resume: bool = Fals
 
 
 def prepare(place: Place, problem: RunProblem, resume: bool) -> ReplayedRun:
-    """Make or open the run's journal, check that it is for this problem, and close it again.
+    """The run that is there, checked to be for this problem, or an empty one.
+
+    Nothing is begun: a run that is refused later, by the cluster say, leaves no journal behind.
 
     Raises:
         JournalError: there is a run already and `resume` is False, or the storage is unusable.
@@ -71,9 +73,17 @@ def prepare(place: Place, problem: RunProblem, resume: bool) -> ReplayedRun:
     """
     if place.remote is not None:
         ObjectStoreMirror(place.remote, place.name, place.directory).restore()
+    if not _holds_a_run(place.directory):
+        _check_writable(place.directory)
+        return replay([], problem)
     journal = open_when_free(place.directory, problem, LOCK_PATIENCE_SECONDS, resume)
     with journal:
         return replay(journal.records(), problem)
+
+
+def begin(place: Place, problem: RunProblem, resume: bool) -> None:
+    """Make the run's journal if there is none, for the actor to open; raises as `prepare` does."""
+    open_when_free(place.directory, problem, LOCK_PATIENCE_SECONDS, resume).close()
 
 
 def open_when_free(
@@ -100,3 +110,14 @@ def _holds_a_run(directory: Path) -> bool:
         return (directory / JOURNAL).stat().st_size > 0
     except OSError:
         return False
+
+
+def _check_writable(directory: Path) -> None:
+    """Raise JournalError unless a run can be begun in `directory`; nothing is made."""
+    there = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return
+    wrong = "you may not write there" if there.is_dir() else "it is not a directory"
+    raise JournalError(
+        f"Cannot make {directory}: {there}: {wrong}. Choose storage you may write to."
+    )

@@ -16,6 +16,7 @@ from drbqo_ray.cluster.connection import protect_token
 from drbqo_ray.cluster.runner import run
 from drbqo_ray.cluster.slots import Slots, capacity, check_resources, task_options
 from drbqo_ray.errors import DrbqoError, InvalidInput
+from tests.faulty_objectives import NotesItsNode
 from tests.fold_objectives import SPACE, SlowUntil
 from tests.journal_checks import assert_sound, records_of
 from tests.local_ray import CLUSTER_OPTIONS, workers_find_the_tests
@@ -80,6 +81,68 @@ def test_a_run_outlives_two_of_three_nodes_and_uses_a_new_one(cluster, tmp_path)
     assert_sound(directory)
     used = {record["node"] for record in records_of(directory, "tell")}
     assert used == names | {added}
+
+
+class Removals:
+    """Takes nodes out of a running cluster, adds others, and watches where folds run.
+
+    Attributes:
+        alive: nodes with a CPU, the oldest first.
+        back: seconds after each removal until folds begun since then ran on all living nodes.
+    """
+
+    def __init__(self, cluster, nodes, small, notes, running):
+        self._cluster, self._small, self._notes, self._running = cluster, small, notes, running
+        self.alive = list(nodes)
+        self.back: list[float] = []
+
+    def wait_until_busy(self, since: float) -> None:
+        """Wait until a fold that began after `since` runs on every living node."""
+        names = {node.node_id[:12] for node in self.alive}
+        while self._running.is_alive():
+            notes = [note.name.split("-") for note in self._notes.iterdir()]
+            if names <= {node for node, began, _ in notes if float(began) > since}:
+                return
+            time.sleep(0.02)
+        raise AssertionError("the run has ended too early")
+
+    def remove(self, replace: bool) -> None:
+        """Kill the oldest node in the middle of its fold; `replace` adds another one."""
+        self.wait_until_busy(0.0)
+        self._cluster.remove_node(self.alive.pop(0), allow_graceful=False)
+        removed = time.monotonic()
+        if replace:
+            self.alive.append(self._cluster.add_node(num_cpus=1, **self._small))
+        self.wait_until_busy(removed)
+        self.back.append(time.monotonic() - removed)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900)
+def test_a_run_that_loses_five_nodes_loses_no_evaluation_and_is_soon_at_full_use_again(
+    cluster, tmp_path
+):
+    directory, notes = tmp_path / "run", tmp_path / "notes"
+    notes.mkdir()
+    found = []
+    options = {"n_evaluations": 300, "method": "random", "storage": directory, "progress": False}
+    objective = NotesItsNode(1.5, str(notes), str(tmp_path / "over"))
+    running = threading.Thread(target=lambda: found.append(run(objective, SPACE, 3, **options)))
+    running.start()
+    removals = Removals(*cluster, notes, running)
+    try:
+        for number in range(5):
+            removals.remove(replace=number < 4)
+    finally:
+        (tmp_path / "over").touch()
+        running.join()
+    [result] = found
+    assert max(removals.back) < 60.0
+    assert result.stopped == "finished"
+    assert sorted(o.id for o in result.observations) == list(range(300))
+    assert {o.status for o in result.observations} == {"ok"}
+    assert result.to_dataframe()["attempts"].max() >= 2
+    assert_sound(directory)
 
 
 # Counting slots, without Ray.

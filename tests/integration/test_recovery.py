@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -16,13 +17,16 @@ import numpy as np
 import psutil
 import pytest
 
-from drbqo_ray.cluster.replay import recommend, replay
+from drbqo_ray.cluster import session
+from drbqo_ray.cluster.actor import start_actor
+from drbqo_ray.cluster.replay import how_sure, recommend, replay
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.runner import run
 from drbqo_ray.cluster.storage import find_place, prepare
 from drbqo_ray.errors import JournalLocked
 from drbqo_ray.journal import JOURNAL, read_journal
-from tests.fold_objectives import SPACE, Slow, smooth
+from tests.actor_killer import EARLY, ActorKiller, owner
+from tests.fold_objectives import SPACE, Slow, SlowUntil, smooth
 from tests.journal_checks import assert_sound, records_of
 from tests.local_ray import ROOT, two_cpus  # noqa: F401
 
@@ -36,62 +40,63 @@ long_or_short = pytest.mark.parametrize(
 # Real Ray: killed actors, workers and drivers.
 
 
-def owner(directory: Path) -> int | None:
-    """The process that has the run open: its actor."""
-    try:
-        text = (directory / "lock").read_text()
-        return int(text.split('"pid": ')[1].split(",")[0])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def kill_owner_often(directory: Path, kills: int, done: threading.Event, killed: list) -> None:
-    rng = random.Random(kills)
-    while len(killed) < kills and not done.is_set():
-        pid = owner(directory)
-        if pid is None or pid in killed or pid == os.getpid():
-            time.sleep(0.02)
-            continue
-        time.sleep(rng.uniform(0.05, 0.8))
-        if done.is_set():
-            return
-        try:
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-        except ProcessLookupError:
-            continue
-
-
 @patient
 @long_or_short
-def test_an_actor_killed_under_load_comes_back_and_its_state_is_that_of_the_journal(
+def test_an_actor_that_dies_under_load_comes_back_and_its_state_is_that_of_the_journal(
     two_cpus,  # noqa: F811
     tmp_path,
+    monkeypatch,
     long,
 ):
-    kills = 20 if long else 2
-    size = 30 + 12 * kills
-    killed: list[int] = []
-    done = threading.Event()
-    arguments = (tmp_path / "run", kills, done, killed)
-    killer = threading.Thread(target=kill_owner_often, args=arguments)
+    kills = 100 if long else 2
+    size = 30 + 8 * kills
+    actors: list = []
+
+    def noted(*arguments):
+        actors.append(start_actor(*arguments))
+        return actors[-1]
+
+    monkeypatch.setattr(session, "start_actor", noted)
+    killer = ActorKiller(tmp_path / "run", kills, actors)
+    over = tmp_path / "over"
+    listener = Listener()
+    watcher = threading.Thread(target=lambda: (killer.join(), over.touch()))
     killer.start()
+    watcher.start()
     try:
         result = run(
-            Slow(0.1), SPACE, 3, n_evaluations=size, storage=tmp_path / "run", progress=False,
-            n_initial=size - 10,
+            SlowUntil(0.3, str(over)), SPACE, 3, n_evaluations=size, storage=tmp_path / "run",
+            progress=False, n_initial=size - 10, callbacks=[listener],
         )  # fmt: skip
     finally:
-        done.set()
-        killer.join()
-    assert len(killed) == kills
+        killer.give_up()
+        watcher.join()
+    assert len(set(killer.killed)) == kills
+    assert statistics.median(killer.back) < 10.0  # single ones wait for a CPU on a crowded machine
+    assert max(killer.back) < 60.0
+    assert len(killer.back) == kills - kills // EARLY
     assert len(records_of(tmp_path / "run", "session")) == kills + 1
     assert result.stopped == "finished"
-    assert sorted(o.id for o in result.observations) == list(range(size))
+    assert sorted(listener.acknowledged) == list(range(size))
+    assert [o.id for o in result.observations] == [
+        record["id"] for record in records_of(tmp_path / "run", "tell", "fail")
+    ]
+    assert {o.status for o in result.observations} == {"ok"}
     assert_sound(tmp_path / "run")
     replayed = replay(read_journal(tmp_path / "run"), problem_in(tmp_path / "run"))
     assert replayed.optimizer.observations == result.observations
     assert recommend(replayed.optimizer) == result.recommendation
+    assert how_sure(replayed.optimizer) == result.certainty
+
+
+class Listener:
+    """Notes what was acknowledged to the driver."""
+
+    def __init__(self) -> None:
+        self.acknowledged: list[int] = []
+
+    def on_observation(self, observation) -> None:
+        self.acknowledged.append(observation.id)
 
 
 def problem_in(directory: Path) -> RunProblem:

@@ -231,10 +231,11 @@ def stored_bytes() -> float:
     return total - ray.available_resources().get("object_store_memory", 0.0)
 
 
-def test_an_objective_that_cannot_be_sent_is_refused():
+def test_an_objective_that_cannot_be_sent_is_refused_and_the_storage_stays_free(tmp_path):
     lock = threading.Lock()
     with pytest.raises(ObjectiveError, match="picklable"):
-        quick_run(lambda config, fold, seed: lock.acquire())
+        quick_run(lambda config, fold, seed: lock.acquire(), storage=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_objective_is_found_by_name():

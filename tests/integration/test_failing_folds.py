@@ -1,0 +1,73 @@
+"""A fold that always fails: its configs are never judged by the folds that are left."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+import drbqo_ray as dr
+from drbqo_ray.cluster.run_report import journal_facts
+from tests.faulty_objectives import BROKEN, one_broken_fold
+from tests.journal_checks import assert_sound
+from tests.local_ray import two_cpus  # noqa: F401
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.usefixtures("two_cpus"),
+]
+
+
+def run_broken(space, size, storage, **options):
+    options = {"progress": False, "max_consecutive_failures": None} | options
+    return dr.run(one_broken_fold, space, 5, n_evaluations=size, storage=storage, **options)
+
+
+def warnings_in(caplog) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def test_each_failure_is_warned_of_once_and_no_value_is_the_mean_of_the_folds_left(
+    tmp_path, caplog
+):
+    result = run_broken({"x": dr.Float(0.0, 1.0)}, 30, tmp_path / "run")
+    failed = [o for o in result.observations if o.status == "failed"]
+    assert failed
+    assert {o.id for o in failed} == {o.id for o in result.observations if o.context == BROKEN}
+    assert all(o.score is None for o in failed)
+    expected = [
+        f"Evaluation {o.id} (fold {BROKEN}) failed: FileNotFoundError: the rows of fold {BROKEN}"
+        " are gone"
+        for o in failed
+    ]
+    assert sorted(warnings_in(caplog)) == sorted(expected)
+    best = result.recommendation
+    assert best.config not in [o.config for o in failed]
+    # The broken fold counts as the worst score seen, and the adversary leans on it.
+    left = np.delete(best.context_means, BROKEN)
+    worst = min(o.score for o in result.observations if o.score is not None)
+    assert best.context_means[BROKEN] < left.min() - 0.1
+    assert best.context_means[BROKEN] == pytest.approx(worst, abs=0.2)
+    assert best.robust_value < np.mean(best.context_means) < np.mean(left) - 0.01
+    assert best.weights[BROKEN] > 0.4
+    assert_sound(tmp_path / "run")
+
+
+def test_configs_that_all_have_a_failed_fold_are_not_ranked_by_the_others(tmp_path, caplog):
+    space = {"x": dr.Choice([0.1, 0.3, 0.6, 0.9])}
+    result = run_broken(space, 20, tmp_path / "run")
+    seen = {(o.config["x"], o.context) for o in result.observations}
+    assert len(seen) == 20
+    assert result.recommendation is None
+    assert result.certainty is None
+    assert len(warnings_in(caplog)) == 4
+    frame = result.to_dataframe()
+    assert frame["score"].isna().sum() == 4
+    assert set(frame.loc[frame["score"].isna(), "context"]) == {BROKEN}
+    left = frame.groupby("config.x")["score"].mean()
+    ranking = journal_facts(tmp_path / "run", "run").ranking
+    assert (ranking.ranked, ranking.chosen, len(ranking.rows)) == (0, None, 4)
+    for row in ranking.rows:
+        assert (row.robust_rank, row.mean_rank, row.failures) == (None, None, 1)
+        assert row.robust < left[row.config["x"]] - 0.01

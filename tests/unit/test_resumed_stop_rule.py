@@ -1,0 +1,97 @@
+"""A run that is cut and resumed stops where an uncut one does: its rule remembers its looks."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drbqo_ray.cluster.keeper import Keeper
+from drbqo_ray.cluster.outcome import Outcome
+from drbqo_ray.cluster.replay import replay, tell_optimizer
+from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.records import Suggestion
+from tests.fold_objectives import SPACE, smooth
+from tests.journal_checks import assert_sound, records_of
+
+RULE = "probability > 0.82"
+MOST = 40
+
+
+@pytest.fixture
+def ram() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
+        yield Path(directory)
+
+
+def problem_of(rule: str | None = RULE, seed: int = 2) -> RunProblem:
+    settings = {"method": "drbqo", "uncertainty": 1.0, "seed": seed, "n_initial": 5}
+    return RunProblem.of(SPACE, 3, {**settings, "stop_when": rule}, smooth, "smooth")
+
+
+def score_of(suggestion: Suggestion) -> Outcome:
+    return Outcome(suggestion.id, smooth(suggestion.config, suggestion.context, 0))
+
+
+def by_hand(problem: RunProblem) -> tuple[list[Suggestion], str | None]:
+    """What an optimizer asks and says that is never cut."""
+    optimizer = problem.optimizer()
+    asked: list[Suggestion] = []
+    while len(asked) < MOST and optimizer.stop_reason() is None:
+        asked.append(optimizer.ask())
+        tell_optimizer(optimizer, score_of(asked[-1]))
+    return asked, optimizer.stop_reason()
+
+
+def work(directory: Path, problem: RunProblem, most: int = MOST) -> tuple[int, str | None]:
+    """Work serially with a keeper of its own; how many were asked in all, and why it stopped."""
+    keeper = Keeper(directory, problem, MOST, {"stop_when": problem.settings["stop_when"]})
+    try:
+        for suggestion in keeper.snapshot().pending:
+            keeper.tell([score_of(suggestion)])
+        number = keeper.snapshot().n_suggestions
+        while number < most and (found := keeper.take(number, 1, 1)):
+            keeper.tell([score_of(found[0])])
+            number += 1
+        return number, keeper.stop_reason()
+    finally:
+        keeper.close()
+
+
+def test_a_serial_run_cut_between_two_looks_stops_at_the_same_evaluation(ram):
+    problem = problem_of()
+    asked, reason = by_hand(problem)
+    assert reason is not None
+    assert work(ram / "whole", problem) == (len(asked), reason)
+    assert_sound(ram / "whole", problem)
+    lines = (ram / "whole" / JOURNAL).read_bytes().splitlines(keepends=True)
+    looks = [number for number, line in enumerate(lines) if b'"kind":"look"' in line]
+    passed = [look["passed"] for look in records_of(ram / "whole", "look")]
+    assert (passed.count(1), passed[-2:]) == (2, [1, 2])
+    # Cuts just before and after the last look that failed and those that passed.
+    for cut in range(looks[-3], len(lines) + 1):
+        directory = ram / str(cut)
+        directory.mkdir(mode=0o700)
+        (directory / JOURNAL).write_bytes(b"".join(lines[:cut]))
+        assert work(directory, problem) == (len(asked), reason)
+        again = [(r["id"], r["config"], r["context"]) for r in records_of(directory, "ask")]
+        assert again == [(s.id, s.config, s.context) for s in asked]
+
+
+@pytest.mark.parametrize("between", [None, "probability > 0.99"])
+def test_another_rule_starts_its_own_count(ram, between):
+    problem = problem_of()
+    asked, _ = by_hand(problem)
+    work(ram / "run", problem)
+    other = problem_of(between)
+    assert replay(read_journal(ram / "run"), other).optimizer.last_look is None
+    keeper = Keeper(ram / "run", other, MOST, {"stop_when": between})
+    assert keeper.stop_reason() is None
+    assert keeper.take(len(asked), 1, 1)
+    keeper.close()
+    # Back at the first rule, what it said before the change no longer counts.
+    assert replay(read_journal(ram / "run"), problem).optimizer.last_look is None

@@ -1,0 +1,70 @@
+"""Where a run is kept: what is refused before it begins leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from drbqo_ray.cluster.run_many import run_many
+from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster.runner import run
+from drbqo_ray.cluster.storage import begin, find_place, prepare
+from drbqo_ray.cluster_access import ClusterRefused
+from drbqo_ray.errors import JournalError, ProblemChanged
+from drbqo_ray.journal import JOURNAL
+from tests.fold_objectives import SPACE, smooth
+from tests.journal_checks import records_of
+
+
+def problem_of(seed: int = 0) -> RunProblem:
+    settings = {"method": "random", "uncertainty": 1.0, "seed": seed, "mode": "max"}
+    settings |= {"kernel": "se", "context_rule": None}
+    return RunProblem.of(SPACE, 3, settings, smooth, "tests.fold_objectives:smooth")
+
+
+@pytest.fixture
+def unsafe_cluster(monkeypatch) -> None:
+    """RAY_ADDRESS names a cluster for which there is no token."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.usefixtures("unsafe_cluster")
+def test_a_run_that_the_cluster_check_refuses_leaves_nothing_for_a_second_try(tmp_path, resume):
+    options = {"n_evaluations": 2, "progress": False, "resume": resume}
+    for radius in (1.0, 2.0):
+        with pytest.raises(ClusterRefused):
+            run(smooth, SPACE, 3, uncertainty=radius, storage=tmp_path / "a" / "b", **options)
+        with pytest.raises(ClusterRefused):
+            run_many(smooth, SPACE, 3 if radius == 1 else 4, storage=tmp_path / "many", **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("unsafe_cluster")
+def test_a_run_that_is_there_outlives_a_refusal(tmp_path):
+    begin(find_place(tmp_path / "run", None), problem_of(), resume=False)
+    content = (tmp_path / "run" / JOURNAL).read_bytes()
+    with pytest.raises(ClusterRefused):
+        run(smooth, SPACE, 3, n_evaluations=2, method="random", storage=tmp_path / "run",
+            progress=False, resume=True)  # fmt: skip
+    assert (tmp_path / "run" / JOURNAL).read_bytes() == content
+
+
+def test_looking_at_an_empty_place_makes_nothing_and_beginning_makes_the_journal(tmp_path):
+    place = find_place(tmp_path / "deep" / "run", None)
+    assert prepare(place, problem_of(), resume=False).outcomes == {}
+    assert not list(tmp_path.iterdir())
+    begin(place, problem_of(), resume=False)
+    assert [set(header) for header in records_of(place.directory, "header")] == [
+        {"format", "problem"}
+    ]
+
+
+def test_a_run_that_appeared_since_the_look_is_not_taken_over(tmp_path):
+    place = find_place(tmp_path / "run", None)
+    prepare(place, problem_of(), resume=False)
+    begin(place, problem_of(1), resume=False)
+    with pytest.raises(JournalError, match="resume=True"):
+        begin(place, problem_of(), resume=False)
+    with pytest.raises(ProblemChanged, match="seed: 1 -> 0"):
+        begin(place, problem_of(), resume=True)
