@@ -18,10 +18,10 @@ _LOADABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _KEYWORDS = ("method", "mode", "seed", "n_initial", "kernel", "context_rule", "reference")
 
 
-def snippets(problem: RunProblem, evaluations: int) -> tuple[Snippet, ...]:
-    """Code that runs the problem again with this many evaluations."""
-    script = Snippet("Python", python_script(problem, evaluations))
-    command = command_line(problem, evaluations)
+def snippets(problem: RunProblem, evaluations: int, stop_when: str | None) -> tuple[Snippet, ...]:
+    """Code that runs the problem again with this many evaluations and this stop rule."""
+    script = Snippet("Python", python_script(problem, evaluations, stop_when))
+    command = command_line(problem, evaluations, stop_when)
     if command is None:
         return (script,)
     import yaml
@@ -30,10 +30,10 @@ def snippets(problem: RunProblem, evaluations: int) -> tuple[Snippet, ...]:
     return (script, Snippet("Command", command), Snippet(SPACE_FILE, space.rstrip()))
 
 
-def python_script(problem: RunProblem, evaluations: int) -> str:
+def python_script(problem: RunProblem, evaluations: int, stop_when: str | None = None) -> str:
     """A script; where an object cannot be written down it says what belongs there."""
     header = problem.header()
-    given = {key: header.get(key) for key in _KEYWORDS}
+    given = {**{key: header.get(key) for key in _KEYWORDS}, "stop_when": stop_when}
     lines = [f"    {key}={value!r}," for key, value in given.items() if value is not None]
     space = [f"    {name!r}: {item!r}," for name, item in header["space"].items()]
     return "\n".join(
@@ -80,7 +80,7 @@ def _has_objects(space: dict[str, dict[str, Any]]) -> bool:
     return any(isinstance(option, dict) for option in options)
 
 
-def command_line(problem: RunProblem, evaluations: int) -> str | None:
+def command_line(problem: RunProblem, evaluations: int, stop_when: str | None = None) -> str | None:
     """The command, None when the command line has no words for some setting."""
     settings, uncertainty = problem.settings, problem.settings.get("uncertainty")
     plain = isinstance(problem.contexts, int) and problem.contexts >= 2
@@ -104,6 +104,6 @@ def command_line(problem: RunProblem, evaluations: int) -> str | None:
         "--folds", str(problem.contexts), "--evaluations", str(evaluations),
         "--radius", repr(uncertainty.radius), "--method", str(settings.get("method", "drbqo")),
         "--mode", str(settings.get("mode", "max")), "--seed", str(settings.get("seed", 0)),
-        "--storage", STORAGE,
+        "--storage", STORAGE, *(["--stop-when", stop_when] if stop_when else []),
     ]  # fmt: skip
     return shlex.join(words)

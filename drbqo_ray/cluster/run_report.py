@@ -15,7 +15,7 @@ from drbqo_ray.report.about import About
 from drbqo_ray.report.facts import Facts, gather
 from drbqo_ray.report.timeline import Timing
 
-SESSION_DETAILS = ("python", "numpy", "max_in_flight", "timeout_seconds")
+SESSION_DETAILS = ("python", "numpy", "max_in_flight", "timeout_seconds", "stop_when")
 SETTINGS = ("method", "mode", "seed", "n_initial", "kernel", "context_rule", "sampler",
             "hyperparameters")  # fmt: skip
 
@@ -70,5 +70,7 @@ def _about(run: ReplayedRun, session: Mapping[str, Any], name: str) -> About:
         state=run.stopped,
         seconds=run.seconds,
         details=tuple(details),
-        reproduce=snippets(problem, session.get("n_evaluations", len(run.outcomes))),
+        reproduce=snippets(
+            problem, session.get("n_evaluations", len(run.outcomes)), session.get("stop_when")
+        ),
     )

@@ -72,7 +72,8 @@ def test_an_actor_that_dies_under_load_comes_back_and_its_state_is_that_of_the_j
         killer.give_up()
         watcher.join()
     assert len(set(killer.killed)) == kills
-    assert statistics.median(killer.back) < 10.0  # single ones wait for a CPU on a crowded machine
+    # Single returns wait for a CPU on a crowded machine; the long loop has enough for a median.
+    assert statistics.median(killer.back) < (10.0 if long else 60.0)
     assert max(killer.back) < 60.0
     assert len(killer.back) == kills - kills // EARLY
     assert len(records_of(tmp_path / "run", "session")) == kills + 1

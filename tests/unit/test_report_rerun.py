@@ -43,8 +43,9 @@ def test_the_script_states_the_same_problem(case, monkeypatch):
         told.update(objective=objective, space=space, contexts=contexts, **settings)
 
     monkeypatch.setattr(dr, "run", run)
-    exec(python_script(problem, 12), {})
+    exec(python_script(problem, 12, "loss < 0.01"), {})
     assert told.pop("n_evaluations") == 12
+    assert told.pop("stop_when") == "loss < 0.01"
     assert told.pop("storage") == "runs/again"
     again = RunProblem.of(
         told.pop("space"), told.pop("contexts"), told, lambda c, f, s: 1.0, told.pop("objective")
@@ -57,7 +58,7 @@ def test_the_script_states_the_same_problem(case, monkeypatch):
 def test_the_command_states_the_same_problem_or_is_not_given(case, monkeypatch, tmp_path):
     sayable, settings = PROBLEMS[case]
     problem = problem_of(settings)
-    command = command_line(problem, 12)
+    command = command_line(problem, 12, "loss < 0.01")
     assert (command is not None) is sayable
     if command is None:
         return
@@ -74,7 +75,7 @@ def test_the_command_states_the_same_problem_or_is_not_given(case, monkeypatch, 
     Path(SPACE_FILE).write_text(yaml.safe_dump(problem.header()["space"]), encoding="utf-8")
     monkeypatch.setattr("drbqo_ray.objective.check_folds", lambda *_: None)
     CliRunner().invoke(cli, shlex.split(command)[1:])
-    assert told["n_evaluations"] == 12
+    assert (told["n_evaluations"], told["stop_when"]) == (12, "loss < 0.01")
     settings = {key: told[key] for key in ("method", "mode", "seed", "uncertainty")}
     again = RunProblem.of(
         told["space"], told["contexts"], settings, lambda c, f, s: 1.0, told["objective"]
