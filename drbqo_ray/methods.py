@@ -17,7 +17,8 @@ per choice. `context_rule="random"` turns any of them into the paper's RandW var
 
 The last one is not the paper's. It draws the scores themselves instead of the smooth process below
 them (`core/score_draws.py`), so it trains further folds of a config that may already be the best,
-and it judges a config by the scores it has, and by the model in the folds that are missing.
+and it judges a config by the scores it has, and by the model in the folds that are missing. Its
+model expects noise.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ class Method:
         report: whether the recommendation maximizes the robust or the plain posterior mean, or
             the robust value of scores where there are some and of posterior means elsewhere.
         free_form: whether the covariance between contexts is free-form (multi-task).
+        rough: whether the prior of the model expects noise, as scores of small data have it.
     """
 
     propose: Propose
     context_rule: ContextRule
     report: Report
     free_form: bool = False
+    rough: bool = False
 
 
 METHODS: dict[str, Method] = {
@@ -59,7 +62,7 @@ METHODS: dict[str, Method] = {
     "maximin-bqo-ei": Method("mean-ei", "variance", "robust"),
     "mtbo": Method("mean-ei", "task-ei", "mean", free_form=True),
     "random": Method("uniform", "random", "robust"),
-    "foldwise": Method("score-draw", "variance", "filled"),
+    "foldwise": Method("score-draw", "variance", "filled", rough=True),
 }
 
 

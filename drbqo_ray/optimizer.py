@@ -102,7 +102,7 @@ class Optimizer:
         self._evaluations = Evaluations()
         self.stop_when = None if stop_when is None else StopRule.parse(stop_when)
         self.last_look: Look | None = None
-        surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight)
+        surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight, self.method.rough)
         self.model = Model(surrogate, self._history, self.space)
         self._adviser = Adviser(
             self.model, self._history, self.space, self.uncertainty, self.reference,

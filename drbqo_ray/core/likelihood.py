@@ -28,6 +28,7 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 NOISE_FLOOR = 1e-9
+NOISE_MEDIAN, ROUGH_NOISE_MEDIAN = 1e-3, 0.1
 LOG_2PI = math.log(2 * math.pi)
 BAD = 1e25
 
@@ -40,6 +41,8 @@ class Likelihood:
         family: the kernel up to its parameters.
         X, c, y: the data.
         weight: 1 adds the weak log-normal priors, 0 is plain maximum likelihood.
+        rough: whether the prior expects noise, so that few scores which jump about are taken for
+            noisy and not for a process of short length scale.
     """
 
     family: KernelFamily
@@ -47,13 +50,15 @@ class Likelihood:
     c: Indices
     y: Array
     weight: float = 1.0
+    rough: bool = False
 
     @cached_property
     def prior_mean(self) -> Array:
         """Prior mean of the parameter vector."""
         theta = np.full(self.family.d, math.log(0.6) + 0.5 * math.log(max(self.family.d, 1)))
         s2 = [] if self.family.contexts.free_form else [0.0]
-        return np.concatenate([theta, self.family.contexts.prior_mean, s2, [math.log(1e-3)]])
+        log_noise = math.log(ROUGH_NOISE_MEDIAN if self.rough else NOISE_MEDIAN)
+        return np.concatenate([theta, self.family.contexts.prior_mean, s2, [log_noise]])
 
     @cached_property
     def prior_std(self) -> Array:

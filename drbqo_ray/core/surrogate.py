@@ -106,25 +106,28 @@ class Surrogate:
     Args:
         family: the kernel up to its parameters.
         prior_weight: 1 for the weak priors, 0 for plain maximum likelihood.
+        rough: whether the prior expects noise.
         last_fit: state to go on from.
     """
 
     def __init__(
-        self, family: KernelFamily, prior_weight: float = 1.0, last_fit: Fit | None = None
-    ) -> None:
+        self, family: KernelFamily, prior_weight: float = 1.0, rough: bool = False,
+        last_fit: Fit | None = None,
+    ) -> None:  # fmt: skip
         self.family = family
         self.prior_weight = prior_weight
+        self.rough = rough
         self.last_fit = last_fit
         self._base: Base | None = None
         self._gp: GaussianProcess | None = None
 
     def with_fit(self, fit: Fit | None) -> Surrogate:
         """The same model with other hyperparameters."""
-        return Surrogate(self.family, self.prior_weight, fit)
+        return Surrogate(self.family, self.prior_weight, self.rough, fit)
 
     def copy(self) -> Surrogate:
         """A model in the same state that can go its own way."""
-        twin = Surrogate(self.family, self.prior_weight, self.last_fit)
+        twin = self.with_fit(self.last_fit)
         twin._base, twin._gp = self._base, self._gp
         return twin
 
@@ -160,7 +163,7 @@ class Surrogate:
         if len(y) > EXACT_LIMIT:
             rows = evenly(len(y), FIT_ROWS)
             X, c, z = X[rows], c[rows], z[rows]
-        likelihood = Likelihood(self.family, X, c, z, self.prior_weight)
+        likelihood = Likelihood(self.family, X, c, z, self.prior_weight, self.rough)
         found, value, explored = self._search(likelihood, len(z) * math.log(scale), len(y))
         return Fit(tuple(float(v) for v in found), len(y), explored, value, center, scale)
 
