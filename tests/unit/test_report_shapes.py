@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
@@ -21,6 +21,9 @@ from drbqo_ray.report.wording import Decimals, config_text, count, seconds, valu
 numbers = st.floats(-1e12, 1e12)
 
 
+@example([5e-324])
+@example([0.0, 1e-311])
+@example([-1e-300, 1e-300])
 @given(st.lists(numbers, min_size=1, max_size=20))
 def test_a_scale_holds_its_values_and_has_ticks_within(values):
     scale = Scale.around(values, 100.0, 10.0)

@@ -11,6 +11,9 @@ from markupsafe import Markup
 from drbqo_ray.report.draw.svg import line, text
 from drbqo_ray.report.wording import short
 
+TINY = 1e-290
+"""Below this a width is none: parts of it would lose their digits."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -33,9 +36,9 @@ class Scale:
         """A scale with a little room around all finite values."""
         finite = [value for value in values if math.isfinite(value)] or [0.0]
         low, high = min(finite), max(finite)
-        width = high - low
-        if width <= 1e-12 * max(abs(low), abs(high), 1e-300):
-            width = abs(high) or 1.0
+        width, size = high - low, max(abs(low), abs(high))
+        if width <= max(1e-12 * size, TINY):
+            width = size if size > TINY else 1.0
             return Scale(low - 0.1 * width, high + 0.1 * width, start, end)
         return Scale(low - pad * width, high + pad * width, start, end)
 
