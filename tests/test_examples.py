@@ -19,7 +19,7 @@ from tests.local_ray import ROOT, two_cpus  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-EVALUATIONS = 6
+EVALUATIONS = 4
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 PYTHON_BLOCKS = [code for language, code in BLOCKS if language == "python"]
