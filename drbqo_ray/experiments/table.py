@@ -137,6 +137,8 @@ def _optima(optima: list[dict[str, object]]) -> str:
 def _pm(part: Interval, sign: str = "±") -> str:
     if np.isnan(part.mean):
         return "missing"
+    if np.isnan(part.half):  # a single seed
+        return f"{float(part.mean):.4g}"
     mean = float(part.mean) if abs(part.mean) > 1e-6 * part.half else 0.0  # the CSV has 10 digits
     return f"{mean:.4g} {sign} {float(part.half):.2g}"
 

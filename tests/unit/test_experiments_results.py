@@ -20,7 +20,7 @@ from drbqo_ray.experiments.metrics import best_so_far, interval, log_regret, pai
 from drbqo_ray.experiments.presets import find_preset
 from drbqo_ray.experiments.problems import Judgment
 from drbqo_ray.experiments.results import _series_rows, read_results
-from drbqo_ray.experiments.table import caption, latex, markdown, rows_of
+from drbqo_ray.experiments.table import caption, latex, markdown, rows_of, write_tables
 from drbqo_ray.experiments.theory import (
     NOISE,
     RADIUS,
@@ -131,6 +131,36 @@ def test_tables_hold_the_difference_to_the_paper_and_the_paired_intervals(folder
         assert "seeds 2 (paper 30)" in text
         assert "horizon 3 (paper 100)" in text
     assert "duality" in (folder / "summary.md").read_text()
+
+
+def test_a_difference_of_rounding_errors_is_shown_as_zero(folder):
+    results = read_results(folder)
+    ours = np.full((2, 4), 5.0)
+    for shift, shown in ((1e-11, "0 ±"), (1e-3, "0.001 ±")):
+        theirs = ours + np.array([[0.1], [-0.1]]) + shift
+        values = {("drbqo", 0.3, "mean"): ours, ("bqo-ts", 0.3, "mean"): theirs}
+        row = markdown(replace(results, values=values), "mean").splitlines()[3]
+        assert row.split("|")[-2].strip().startswith(shown)
+
+
+def test_the_mean_of_a_single_seed_is_shown_without_an_interval(folder):
+    results = read_results(folder)
+    values = {("drbqo", 0.3, "mean"): np.full((1, 4), 0.93)}
+    row = markdown(replace(results, values=values), "mean").splitlines()[2]
+    assert row.split("|")[3].strip() == "0.93"
+
+
+@pytest.mark.parametrize(
+    ("commits", "said"), [(["new", "old"], ["new, old"]), (["old"], ["old"]), (["new"], [])]
+)
+def test_the_summary_names_the_code_of_cells_that_other_code_ran(folder, tmp_path, commits, said):
+    results = read_results(folder)
+    run = {**results.run, "commit": "new", "commits of cells": commits}
+    write_tables(replace(results, run=run, folder=tmp_path))
+    lines = (tmp_path / "summary.md").read_text().splitlines()
+    assert "- Commit: new" in lines
+    start = "- Cells were run by: "
+    assert [line.removeprefix(start) for line in lines if line.startswith(start)] == said
 
 
 def test_figures_are_written_as_vectors_and_as_pixels(folder):

@@ -14,6 +14,7 @@ from benchmarks.bench_quality import lines
 from benchmarks.cells import Answer, Cell, Judge, Look, read_cells, run_missing
 from benchmarks.peers import Purse, answers
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, FoldProblem, open_problem
+from benchmarks.radii import PLAIN, MeanSearch
 from benchmarks.ranking import ranks
 from benchmarks.savings import savings, stop_at
 from benchmarks.searchers import OWN, SEARCHERS
@@ -76,6 +77,19 @@ def test_a_driver_keeps_to_its_budget_and_its_space(name):
             assert config == PROBLEM.space.validate(config)
     if hasattr(searcher, "close"):
         searcher.close()
+
+
+@pytest.mark.parametrize(("worst", "safe"), [(0.0, True), (1.0, False)])
+def test_a_radius_from_the_spread_is_cautious_where_folds_differ(worst, safe):
+    searcher = MeanSearch(Purse(PROBLEM), 0)
+    best, even = {"x": 0.2, "y": 0.1}, {"x": 0.8, "y": 0.1}
+    for fold in range(4):
+        searcher.optimizer.observe(best, fold, worst if fold == 0 else 1.0)
+        searcher.optimizer.observe(even, fold, 0.7)
+    found = searcher.recommend()
+    assert found[PLAIN] == best
+    assert found["searched by 0, reported by spread"] == (even if safe else best)
+    assert searcher._spread_radius() == pytest.approx(1.5 if safe else 0.0)
 
 
 def test_the_set_aside_problems_are_as_many_as_the_others_and_different():

@@ -15,6 +15,7 @@ from drbqo_ray.cli import cli
 from drbqo_ray.cluster.rerun import SPACE_FILE, command_line, python_script
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.run_report import journal_facts
+from drbqo_ray.journal import Journal
 
 OBJECTIVE = "workers.svm:sonar"
 PROBLEMS: dict[str, tuple[bool, dict[str, Any]]] = {
@@ -99,3 +100,17 @@ def test_objects_among_the_options_are_named(tmp_path):
     problem = RunProblem.of(space, 3, {}, lambda c, f, s: 1.0, OBJECTIVE)
     assert command_line(problem, 5) is None
     assert "# Options that are objects are named only" in python_script(problem, 5)
+
+
+def test_the_report_repeats_the_stop_rule_and_the_budget_of_the_last_session(tmp_path):
+    write_run(tmp_path / "run", evaluations=3)
+    with Journal.open(tmp_path / "run") as journal:
+        for rule, budget in (("probability > 0.9", 40), ("loss < 0.01", 50)):
+            journal.append("session", {"at": 9.0, "n_evaluations": budget, "stop_when": rule})
+    about = journal_facts(tmp_path / "run", "run").about
+    texts = {snippet.title: snippet.text for snippet in about.reproduce}
+    assert "    stop_when='loss < 0.01',\n" in texts["Python"]
+    assert "    n_evaluations=50,\n" in texts["Python"]
+    words = shlex.split(texts["Command"])
+    assert words[words.index("--stop-when") + 1] == "loss < 0.01"
+    assert words[words.index("--evaluations") + 1] == "50"

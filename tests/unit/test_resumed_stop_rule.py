@@ -12,12 +12,13 @@ from drbqo_ray.cluster.keeper import Keeper
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.replay import replay, tell_optimizer
 from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.journal import JOURNAL, Journal, read_journal
 from drbqo_ray.records import Suggestion
+from drbqo_ray.stopping import Look
 from tests.fold_objectives import SPACE, smooth
 from tests.journal_checks import assert_sound, records_of
 
-RULE = "probability > 0.82"
+RULE, OTHER = "probability > 0.82", "probability > 0.99"
 MOST = 40
 
 
@@ -82,7 +83,7 @@ def test_a_serial_run_cut_between_two_looks_stops_at_the_same_evaluation(ram):
         assert again == [(s.id, s.config, s.context) for s in asked]
 
 
-@pytest.mark.parametrize("between", [None, "probability > 0.99"])
+@pytest.mark.parametrize("between", [None, OTHER])
 def test_another_rule_starts_its_own_count(ram, between):
     problem = problem_of()
     asked, _ = by_hand(problem)
@@ -95,3 +96,23 @@ def test_another_rule_starts_its_own_count(ram, between):
     keeper.close()
     # Back at the first rule, what it said before the change no longer counts.
     assert replay(read_journal(ram / "run"), problem).optimizer.last_look is None
+
+
+@pytest.mark.parametrize(
+    ("looked", "later", "counts"),
+    [
+        (RULE, [RULE], True),
+        (RULE, [None, RULE], False),
+        (RULE, [OTHER, RULE], False),
+        (OTHER, [RULE], False),
+    ],
+)
+def test_a_look_counts_while_every_session_since_had_its_rule(ram, looked, later, counts):
+    look = Look(passed=1, next=12)
+    work(ram / "run", problem_of(looked), most=0)
+    with Journal.open(ram / "run") as journal:
+        journal.append("look", {"told": 11, **look.to_dict()})
+    for rule in later:
+        work(ram / "run", problem_of(rule), most=0)
+    found = replay(read_journal(ram / "run"), problem_of(RULE)).optimizer.last_look
+    assert found == (look if counts else None)

@@ -9,6 +9,7 @@ from drbqo_ray import Float, Optimizer
 from drbqo_ray.core.paths import draw_paths
 from drbqo_ray.core.score_draws import best_seen
 from drbqo_ray.core.uncertainty import ChiSquareBall
+from drbqo_ray.methods import METHODS
 from drbqo_ray.report.about import About
 from drbqo_ray.report.facts import gather
 from tests.gp_problems import random_process
@@ -114,3 +115,11 @@ def test_the_report_shows_what_is_recommended():
     assert row.config == best.config
     assert row.robust == pytest.approx(best.robust_value, abs=1e-9)
     np.testing.assert_allclose(row.fold_means, best.context_means, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_its_model_alone_expects_noise_before_scores_speak(method):
+    opt = Optimizer(SPACE, N, method=method)
+    opt.observe({"a": 0.5, "b": 0.5}, 0, 0.7)
+    noise = opt.model.posterior().kernel.noise
+    assert noise > 0.02 if method == "foldwise" else noise < 0.002

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from drbqo_ray.cluster.run_many import run_many
@@ -68,3 +70,21 @@ def test_a_run_that_appeared_since_the_look_is_not_taken_over(tmp_path):
         begin(place, problem_of(), resume=False)
     with pytest.raises(ProblemChanged, match="seed: 1 -> 0"):
         begin(place, problem_of(), resume=True)
+
+
+def test_a_place_below_a_file_is_refused_and_nothing_is_made(tmp_path):
+    (tmp_path / "file").touch(mode=0o700)  # what a directory would need
+    place = find_place(tmp_path / "file" / "deep" / "run", None)
+    with pytest.raises(JournalError, match=r"file: it is not a directory\. Choose storage"):
+        prepare(place, problem_of(), resume=False)
+    assert [path.name for path in tmp_path.rglob("*")] == ["file"]
+
+
+@pytest.mark.parametrize("right", [os.W_OK, os.X_OK], ids=["write", "enter"])
+def test_a_place_without_the_right_to_make_a_run_is_refused(tmp_path, monkeypatch, right):
+    # Root may write anywhere, so the answer of the system is put in its place.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & right)
+    place = find_place(tmp_path / "deep" / "run", None)
+    with pytest.raises(JournalError, match="you may not write there"):
+        prepare(place, problem_of(), resume=False)
+    assert not list(tmp_path.iterdir())
