@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import drbqo_ray as dr
-from benchmarks.peers import no_target, quiet_optuna
+from benchmarks.peers import no_target, one_thread, quiet_optuna
 
 D, FOLDS = 3, 10
 CEILING = 3.0
@@ -159,7 +159,8 @@ class Smac:
                 self._tell(TrialInfo(config, str(fold), 0), x)
 
     def step(self) -> None:
-        asked = self.smac.ask()
+        with one_thread():
+            asked = self.smac.ask()
         self._tell(asked, np.array([asked.config[name] for name in NAMES]))
 
     def _tell(self, trial: Any, x: np.ndarray) -> None:
