@@ -22,6 +22,7 @@ from drbqo_ray.core.acquisition import RobustPaths
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.maximize import maximize
 from drbqo_ray.core.paths import draw_paths
+from drbqo_ray.core.score_draws import filled_rows
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import NothingObserved
 from drbqo_ray.history import History
@@ -35,6 +36,7 @@ Indices = npt.NDArray[np.int64]
 
 INCUMBENTS = 8
 SHORTLIST = 64
+CONTENDING_PAIRS = 320
 DRAWS, DRAWS_TOGETHER = 64, 16
 
 
@@ -100,18 +102,22 @@ class Adviser:
         return int(usable[best]), means[best]
 
     def _means(self, numbers: Indices, report: Report) -> Array:
-        """What configs are judged by, (k, n): posterior means, or scores filled up by them."""
+        """What configs are judged by, (k, n): posterior means, or scores filled up by the model."""
         fit, gp = self.model.look()
-        means = gp.means(self.history.config_Z[numbers])
         if report != "filled":
-            return means
+            return gp.means(self.history.config_Z[numbers])
         scores = (self.history.table(numbers) - fit.center) / fit.scale
-        return np.where(np.isnan(scores), means, scores)
+        robust = (self.uncertainty, self.reference)
+        return filled_rows(gp, self.history.config_Z[numbers], scores, robust)
 
     def contenders(self) -> tuple[Indices, Array]:
         """Numbers (k,) of configs that may be the best, and their standardized scores (k, n),
         NaN in folds that are missing."""
         numbers = np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
+        most = max(1, CONTENDING_PAIRS // len(self.reference))
+        if len(numbers) > most:
+            values = self._values(self._means(numbers, "robust"), "robust")
+            numbers = numbers[np.argsort(-values, kind="stable")[:most]]
         fit, _ = self.model.look()
         return numbers, (self.history.table(numbers) - fit.center) / fit.scale
 

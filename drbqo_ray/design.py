@@ -56,9 +56,13 @@ class Design:
         rest = [i for i in range(self._n) if i not in taken]
         return rest or list(range(self._n))
 
+    def left(self, u: Array) -> int:
+        """Number of contexts in which u was not handed out yet."""
+        return self._n - len(self._taken.get(u.tobytes(), ()))
+
     def is_open(self, u: Array, reserved: int = 0) -> bool:
         """Whether u has more than `reserved` contexts in which it was not handed out yet."""
-        return len(self._taken.get(u.tobytes(), ())) + reserved < self._n
+        return self.left(u) > reserved
 
     def spread(self, choices: Array, values: Array) -> Array:
         """For each row of values (T, k) the best of the choices (k, p) that has a context to spare

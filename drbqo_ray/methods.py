@@ -13,12 +13,11 @@ per choice. `context_rule="random"` turns any of them into the paper's RandW var
 | maximin-bqo-ei | expected improvement of mean | highest variance | robust mean   | embedded  |
 | mtbo           | expected improvement of mean | highest task EI  | plain mean    | free-form |
 | random         | nothing: uniform             | uniform          | robust mean   | embedded  |
-| foldwise       | robust value of drawn scores | highest variance | robust filled | embedded  |
+| foldwise       | expected gain for each fold  | highest variance | robust filled | embedded  |
 
-The last one is not the paper's. It draws the scores themselves instead of the smooth process below
-them (`core/score_draws.py`), so it trains further folds of a config that may already be the best,
-and it judges a config by the scores it has, and by the model in the folds that are missing. Its
-model expects noise.
+The last one is not the paper's. It tries the paper's next config, or trains another fold of a seen
+one where more is to be gained for each fold (`core/score_draws.py`); and it judges a config by the
+scores it has, and by the model in the folds that are missing. Its model expects noise.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Literal, get_args
 
 from drbqo_ray.errors import InvalidInput
 
-Propose = Literal["robust-draw", "score-draw", "mean-draw", "mean-ei", "uniform"]
+Propose = Literal["robust-draw", "gain-per-fold", "mean-draw", "mean-ei", "uniform"]
 ContextRule = Literal["variance", "task-ei", "random"]
 Report = Literal["robust", "mean", "filled"]
 
@@ -62,7 +61,7 @@ METHODS: dict[str, Method] = {
     "maximin-bqo-ei": Method("mean-ei", "variance", "robust"),
     "mtbo": Method("mean-ei", "task-ei", "mean", free_form=True),
     "random": Method("uniform", "random", "robust"),
-    "foldwise": Method("score-draw", "variance", "filled", rough=True),
+    "foldwise": Method("gain-per-fold", "variance", "filled", rough=True),
 }
 
 

@@ -22,8 +22,8 @@ from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_co
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
 from drbqo_ray.core.maximize import candidates, maximize
-from drbqo_ray.core.paths import Paths, Sampler, draw_paths
-from drbqo_ray.core.score_draws import best_seen
+from drbqo_ray.core.paths import Sampler, draw_paths
+from drbqo_ray.core.score_draws import pick, robust_draws
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
@@ -145,7 +145,7 @@ class Optimizer:
     def _batch_limit(self) -> int:
         """Suggestions that can be made together: draws can, rules that build on each other not."""
         together = self.method.propose in ("robust-draw", "mean-draw") or (
-            self.method.propose == "score-draw" and self._design.choices is None
+            self.method.propose == "gain-per-fold" and self._design.choices is None
         )
         return max(1, BATCH_PAIRS // self.n_contexts) if together and not self._starting() else 1
 
@@ -188,20 +188,24 @@ class Optimizer:
         else:
             lean = len(rngs) * len(gp.y) > LEAN_ABOVE
             U = maximize(acquisition, self.space, self._adviser.incumbents(gp), rngs[0], lean)
-        if self.method.propose == "score-draw" and isinstance(acquisition, RobustPaths):
-            U = self._or_seen(acquisition.paths, U, rngs)
+        if self.method.propose == "gain-per-fold":
+            U = self._or_seen(U)
         return U if choices is not None else self._open(acquisition, U, rngs)
 
-    def _or_seen(self, paths: Paths, U: Array, rngs: Rngs) -> Array:
-        """The new configs U (T, p), but where a seen one is better on a draw of the scores."""
+    def _or_seen(self, U: Array) -> Array:
+        """The new configs U (T, p), but where another fold of a seen one is worth more."""
         numbers, scores = self._adviser.contenders()
-        missing = [self._design.is_open(self._history.U[k]) for k in numbers]
-        numbers, scores = numbers[missing], scores[missing]
-        z, seen = self.space.features(U), self._history.config_Z[numbers]
-        robust = (self.uncertainty, self.reference)
-        picks = best_seen(paths, z, seen, scores, self.model.posterior().kernel.noise, robust, rngs)
-        rows = np.concatenate([self._history.U[numbers], U])
-        return rows[np.where(picks < 0, len(numbers) + np.arange(len(U)), picks)]
+        if not len(numbers):
+            return U
+        seen, robust = self._history.U[numbers], (self.uncertainty, self.reference)
+        z = np.concatenate([self._history.config_Z[numbers], self.space.features(U)])
+        unknown = np.full((len(U), self.n_contexts), np.nan)
+        R = robust_draws(self.model.posterior(), z, np.concatenate([scores, unknown]), robust)
+        best = R[: len(seen)].mean(axis=1).max()
+        gain = np.maximum(R - best, 0.0).mean(axis=1)
+        left = np.array([self._design.left(u) for u in seen])
+        picks = pick(gain[: len(seen)], left, gain[len(seen) :], self.n_contexts)
+        return np.where((picks < 0)[:, None], U, seen[picks])
 
     def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
         """The configs U (T, p), but where every context of one was handed out the best other

@@ -121,6 +121,13 @@ class GaussianProcess:
         V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, k n)
         return self.kernel.joint(x) - V.T @ V
 
+    def covariances(self, x: Array) -> Array:
+        """Posterior covariance between the contexts of each config (k, d), (k, n, n)."""
+        cross = self.kernel.cross(x, self.X, self.c)  # (k, n, N)
+        V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, k n)
+        V = V.T.reshape(cross.shape)
+        return self.kernel.B - V @ np.swapaxes(V, 1, 2)
+
     def quadrature(self, x: Array, p: Array) -> tuple[Array, Array]:
         """Mean and variance of sum_i p_i f(x, i): (k, d), p (n,) -> (k,), (k,)."""
         mean, variance, _, _ = self._quadrature(x, p)

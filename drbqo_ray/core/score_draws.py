@@ -1,60 +1,142 @@
-"""New or seen: which config is best on a draw of the scores themselves.
+"""New or seen: which config the next fold is worth most for, by draws of its scores.
 
 A score is the process plus a part of its own that no other pair shares, of the variance that the
-model calls noise. Training the same fold again would give the same score, so for the table of
-scores that a config is judged by this part is as real as the process:
+model calls noise. Training the same fold again would give the same score, so for the row of scores
+that a config is judged by this part is as real as the process:
 
-    y(x, i) = f(x, i) + e(x, i)        f a posterior path,  e ~ N(0, noise)
+    y(x, i) = f(x, i) + e(x, i)        f the posterior,  e ~ N(0, noise)
 
-On such a draw a seen config keeps the scores it has, and gets drawn ones in the folds that are
-missing. If it still is robustly better than the best config of the whole path, one of its missing
-folds is trained; else the new config is tried. Without noise the path's best always wins, and the
-rule is the paper's.
+So the robust value R(x) of a config is a random number until all its folds are trained: it keeps
+the scores it has, and the missing ones are drawn. What a config may gain, for each fold that has
+to be trained before we know it:
 
-| symbol | meaning                                           | shape     |
-|--------|---------------------------------------------------|-----------|
-| z      | for each of T paths the config it is largest at   | (T, d)    |
-| seen   | seen configs that have folds missing              | (k, d)    |
-| scores | their standardized scores, NaN in missing folds   | (k, n)    |
+    worth(x) = E[max(R(x) - best, 0)] / folds left,      best = largest E[R] of the seen configs
+
+Each path of the paper's algorithm names a new config. It is tried unless a seen one is worth more.
+
+| symbol | meaning                                          | shape     |
+|--------|--------------------------------------------------|-----------|
+| x      | configs                                          | (k, d)    |
+| scores | their standardized scores, NaN in missing folds  | (k, n)    |
+| R      | draws of their robust value                      | (k, S)    |
+| left   | folds of seen configs that nobody trains yet     | (k,)      |
+
+Filling a row up with means alone would flatter it: noise in a missing fold helps the adversary, so
+E[R] is below the robust value of the means. `filled_rows` lowers what it fills in until both agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.core.paths import Paths
+from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
+DRAWS = 128
+EXACT_ROWS = 32
+DOUBLINGS, HALVINGS = 40, 40
 
-def best_seen(
-    paths: Paths,
-    z: Array,
-    seen: Array,
-    scores: Array,
-    noise: float,
-    robust: tuple[UncertaintySet, Array],
-    rngs: Sequence[np.random.Generator],
-) -> Indices:
-    """For each path the number of the seen config to train another fold of, -1 for a new one.
+
+def robust_draws(
+    gp: GaussianProcess, x: Array, scores: Array, robust: tuple[UncertaintySet, Array]
+) -> Array:
+    """Draws R (k, S) of the robust values of configs; the same chance for all of them.
 
     Args:
         robust: the uncertainty set and the reference weights (n,).
-        rngs: a source of chance for each path.
     """
     uncertainty, q = robust
-    spread = np.sqrt(noise)
-    new, old = paths(z), paths(seen)  # (T, T, n), (T, k, n)
-    picks = np.full(len(rngs), -1)
-    for t, rng in enumerate(rngs):
-        fresh = new[t, t] + spread * rng.standard_normal(len(q))
-        filled = old[t] + spread * rng.standard_normal(scores.shape)
-        rows = np.concatenate([fresh[None], np.where(np.isnan(scores), filled, scores)])
-        values = uncertainty.solve(rows, q)[0]
-        picks[t] = int(np.argmax(values)) - 1
+    missing = np.isnan(scores)
+    rows = np.where(missing, gp.means(x), scores)
+    R = np.repeat(uncertainty.solve(rows, q)[0][:, None], DRAWS, axis=1)
+    some = np.flatnonzero(missing.any(axis=1))
+    if len(some):
+        roots = _roots(gp.covariances(x[some]), missing[some], gp.kernel.noise)
+        drawn = rows[some, None] + _normals(len(q)) @ roots  # (k, S, n)
+        R[some] = uncertainty.solve(drawn.reshape(-1, len(q)), q)[0].reshape(-1, DRAWS)
+    return R
+
+
+def pick(seen: Array, left: Indices, new: Array, n: int) -> Indices:
+    """For each new config the number of the seen one to train another fold of instead, else -1.
+
+    A seen config that was picked has a fold less to go, so it is worth more: it is completed
+    before another one is begun.
+
+    Args:
+        seen, new: what the seen configs (k,) and the new ones (T,) gain.
+        left: folds left of the seen ones.
+        n: number of folds, all of which a new one has left.
+    """
+    left, picks = left.copy(), np.full(len(new), -1)
+    for t, gain in enumerate(new):
+        worth = np.where(left > 0, seen / np.maximum(left, 1), -1.0)
+        best = int(np.argmax(worth))
+        if worth[best] > gain / n:
+            picks[t] = best
+            left[best] -= 1
     return picks
+
+
+def filled_rows(
+    gp: GaussianProcess, x: Array, scores: Array, robust: tuple[UncertaintySet, Array]
+) -> Array:
+    """Scores (k, n) with the missing ones filled in such that the robust value of a row is E[R].
+
+    For the rows that look best with means filled in. For all others the missing folds count as if
+    nothing were known of them but the mean, which is lower.
+    """
+    uncertainty, q = robust
+    missing = np.isnan(scores)
+    rows = np.where(missing, gp.means(x), scores)
+    order = np.argsort(-uncertainty.solve(rows, q)[0], kind="stable")
+    near, far = order[:EXACT_ROWS], order[EXACT_ROWS:]
+    expected = robust_draws(gp, x[near], scores[near], robust).mean(axis=1)
+    rows[near] = _lowered(rows[near], missing[near], expected, robust)
+    taken = -float(uncertainty.solve(_normals(len(q)), q)[0].mean())  # of unit noise
+    rows[far] -= taken * np.sqrt(np.diagonal(gp.kernel.B) + gp.kernel.noise) * missing[far]
+    return rows
+
+
+def _lowered(
+    rows: Array, missing: npt.NDArray[np.bool_], values: Array, robust: tuple[UncertaintySet, Array]
+) -> Array:
+    """Rows (k, n) with their missing folds lowered until their robust values are `values` (k,)."""
+
+    def too_high(by: Array) -> npt.NDArray[np.bool_]:
+        found: Array = robust[0].solve(rows - by[:, None] * missing, robust[1])[0]
+        return found > values
+
+    high = too_high(np.zeros(len(rows))).astype(np.float64)
+    for _ in range(DOUBLINGS):
+        still = too_high(high)
+        if not still.any():
+            break
+        high[still] *= 2
+    low = np.zeros(len(rows))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        still = too_high(middle)
+        low, high = np.where(still, middle, low), np.where(still, high, middle)
+    return rows - high[:, None] * missing
+
+
+@cache
+def _normals(n: int) -> Array:
+    """Standard normal numbers (S, n), each with its opposite."""
+    half = np.random.default_rng(0).standard_normal((DRAWS // 2, n))
+    return np.concatenate([half, -half])
+
+
+def _roots(C: Array, missing: npt.NDArray[np.bool_], noise: float) -> Array:
+    """Square roots A (k, n, n), C + noise I = A'A, of covariances C (k, n, n), with zeros in the
+    columns of folds that have a score. By eigenvalues: C may have hardly any, or none."""
+    values, vectors = np.linalg.eigh(C * (missing[:, :, None] & missing[:, None]))
+    spread = np.sqrt(np.maximum(values, 0.0) + noise)
+    return np.swapaxes(vectors * spread[:, None], 1, 2) * missing[:, None]

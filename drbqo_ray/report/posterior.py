@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from drbqo_ray.core import linalg
 from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.score_draws import filled_rows
 from drbqo_ray.core.surrogate import Base, Fit
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.optimizer import Optimizer
@@ -71,16 +72,16 @@ class Posterior:
     @cached_property
     def gains(self) -> Array:
         """What the configs are judged by (m, n), standardized, larger is better: posterior means,
-        or scores where there are some and posterior means elsewhere."""
-        means = self.predict(self.inputs)
+        or scores where there are some and what the model fills in elsewhere."""
         if not self.filled:
-            return means
+            return self.predict(self.inputs)
         ok = ~np.isnan(self.scores)
         where = (self.numbers[ok], self.contexts[ok])
-        sums, counts = np.zeros(means.shape), np.zeros(means.shape)
+        sums, counts = np.zeros((2, len(self.inputs), len(self.reference)))
         np.add.at(sums, where, (self.sign * self.scores[ok] - self.fit.center) / self.fit.scale)
         np.add.at(counts, where, 1.0)
-        return np.divide(sums, counts, out=means, where=counts > 0)
+        scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        return filled_rows(self.gp, self.inputs, scores, (self.set, self.reference))
 
     def predict(self, inputs: Array) -> Array:
         """Standardized posterior means (k, n) at model inputs (k, d)."""

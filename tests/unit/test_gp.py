@@ -61,6 +61,8 @@ def test_posterior_and_likelihood_equal_those_of_gpytorch(shape, kind, seed):
     for k, config in enumerate(x):
         block = covariance[k * n : (k + 1) * n, k * n : (k + 1) * n]
         np.testing.assert_allclose(gp.covariance(config[None]), block, rtol=0, atol=1e-8)
+    blocks = covariance.reshape(len(x), n, len(x), n)[np.arange(len(x)), :, np.arange(len(x))]
+    np.testing.assert_allclose(gp.covariances(x), blocks, rtol=0, atol=1e-8)
     assert likelihood(parameters)[0] == pytest.approx(value, rel=1e-8, abs=1e-8)
 
 
