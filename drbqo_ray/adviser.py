@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from drbqo_ray.core.acquisition import RobustPaths
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.maximize import maximize
 from drbqo_ray.core.paths import draw_paths
-from drbqo_ray.core.score_draws import filled_rows
+from drbqo_ray.core.score_draws import ScoreDraws
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import NothingObserved
 from drbqo_ray.history import History
@@ -37,7 +38,16 @@ Indices = npt.NDArray[np.int64]
 INCUMBENTS = 8
 SHORTLIST = 64
 CONTENDING_PAIRS = 320
+SCORE_DRAWS = 128
 DRAWS, DRAWS_TOGETHER = 64, 16
+
+
+@cache
+def score_normals(n: int) -> Array:
+    """Standard normal numbers (128, n), each with its opposite: the chance that rows of scores are
+    judged by, always the same."""
+    half = np.random.default_rng(0).standard_normal((SCORE_DRAWS // 2, n))
+    return np.concatenate([half, -half])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +117,12 @@ class Adviser:
         if report != "filled":
             return gp.means(self.history.config_Z[numbers])
         scores = (self.history.table(numbers) - fit.center) / fit.scale
-        robust = (self.uncertainty, self.reference)
-        return filled_rows(gp, self.history.config_Z[numbers], scores, robust)
+        return self.score_draws.filled(gp, self.history.config_Z[numbers], scores)
+
+    @property
+    def score_draws(self) -> ScoreDraws:
+        """How rows of scores are judged."""
+        return ScoreDraws(self.uncertainty, self.reference, score_normals(len(self.reference)))
 
     def contenders(self) -> tuple[Indices, Array]:
         """Numbers (k,) of configs that may be the best, and their standardized scores (k, n),

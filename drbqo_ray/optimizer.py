@@ -23,7 +23,7 @@ from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
 from drbqo_ray.core.maximize import candidates, maximize
 from drbqo_ray.core.paths import Sampler, draw_paths
-from drbqo_ray.core.score_draws import pick, robust_draws
+from drbqo_ray.core.score_draws import pick
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
@@ -197,10 +197,10 @@ class Optimizer:
         numbers, scores = self._adviser.contenders()
         if not len(numbers):
             return U
-        seen, robust = self._history.U[numbers], (self.uncertainty, self.reference)
+        seen, gp = self._history.U[numbers], self.model.posterior()
         z = np.concatenate([self._history.config_Z[numbers], self.space.features(U)])
         unknown = np.full((len(U), self.n_contexts), np.nan)
-        R = robust_draws(self.model.posterior(), z, np.concatenate([scores, unknown]), robust)
+        R = self._adviser.score_draws.robust(gp, z, np.concatenate([scores, unknown]))
         best = R[: len(seen)].mean(axis=1).max()
         gain = np.maximum(R - best, 0.0).mean(axis=1)
         left = np.array([self._design.left(u) for u in seen])

@@ -22,12 +22,12 @@ Each path of the paper's algorithm names a new config. It is tried unless a seen
 | left   | folds of seen configs that nobody trains yet     | (k,)      |
 
 Filling a row up with means alone would flatter it: noise in a missing fold helps the adversary, so
-E[R] is below the robust value of the means. `filled_rows` lowers what it fills in until both agree.
+E[R] is below the robust value of the means. `filled` lowers what it fills in until both agree.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -37,30 +37,76 @@ from drbqo_ray.core.uncertainty_set import UncertaintySet
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
-DRAWS = 128
 EXACT_ROWS = 32
 DOUBLINGS, HALVINGS = 40, 40
 
 
-def robust_draws(
-    gp: GaussianProcess, x: Array, scores: Array, robust: tuple[UncertaintySet, Array]
-) -> Array:
-    """Draws R (k, S) of the robust values of configs; the same chance for all of them.
+@dataclass(frozen=True, eq=False)
+class ScoreDraws:
+    """Rows of scores judged by draws of those that are missing.
 
-    Args:
-        robust: the uncertainty set and the reference weights (n,).
+    Attributes:
+        uncertainty: the set of weights.
+        q: reference weights (n,).
+        normals: standard normal numbers (S, n), the same for all configs.
     """
-    uncertainty, q = robust
-    missing = np.isnan(scores)
-    rows = np.where(missing, gp.means(x), scores)
-    R = np.repeat(uncertainty.solve(rows, q)[0][:, None], DRAWS, axis=1)
-    some = np.flatnonzero(missing.any(axis=1))
-    if len(some):
-        roots = _roots(gp.covariances(x[some]), missing[some], gp.kernel.noise)
-        drawn = rows[some, None] + _normals(len(q)) @ roots  # (k, S, n)
-        R[some] = uncertainty.solve(drawn.reshape(-1, len(q)), q)[0].reshape(-1, DRAWS)
-    return R
+
+    uncertainty: UncertaintySet
+    q: Array
+    normals: Array
+
+    def robust(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
+        """Draws R (k, S) of the robust values of configs."""
+        missing = np.isnan(scores)
+        rows = np.where(missing, gp.means(x), scores)
+        R = np.repeat(self._solve(rows)[:, None], len(self.normals), axis=1)
+        some = np.flatnonzero(missing.any(axis=1))
+        if len(some):
+            roots = _roots(gp.covariances(x[some]), missing[some], gp.kernel.noise)
+            drawn = rows[some, None] + self.normals @ roots  # (k, S, n)
+            R[some] = self._solve(drawn.reshape(-1, len(self.q))).reshape(len(some), -1)
+        return R
+
+    def filled(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
+        """Scores (k, n) with the missing ones filled in such that the robust value of a row is
+        E[R].
+
+        For the rows that look best with means filled in. For all others the missing folds count as
+        if nothing were known of them but the mean, which is lower.
+        """
+        missing = np.isnan(scores)
+        rows = np.where(missing, gp.means(x), scores)
+        order = np.argsort(-self._solve(rows), kind="stable")
+        near, far = order[:EXACT_ROWS], order[EXACT_ROWS:]
+        expected = self.robust(gp, x[near], scores[near]).mean(axis=1)
+        rows[near] = self._lowered(rows[near], missing[near], expected)
+        taken = -float(self._solve(self.normals).mean())  # by the adversary, of unit noise
+        rows[far] -= taken * np.sqrt(np.diagonal(gp.kernel.B) + gp.kernel.noise) * missing[far]
+        return rows
+
+    def _lowered(self, rows: Array, missing: Mask, values: Array) -> Array:
+        """Rows (k, n) whose missing folds are lowered until their robust values are `values`."""
+
+        def too_high(by: Array) -> Mask:
+            return self._solve(rows - by[:, None] * missing) > values
+
+        high = too_high(np.zeros(len(rows))).astype(np.float64)
+        for _ in range(DOUBLINGS):
+            still = too_high(high)
+            if not still.any():
+                break
+            high[still] *= 2
+        low = np.zeros(len(rows))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            still = too_high(middle)
+            low, high = np.where(still, middle, low), np.where(still, high, middle)
+        return rows - high[:, None] * missing
+
+    def _solve(self, rows: Array) -> Array:
+        return self.uncertainty.solve(rows, self.q)[0]
 
 
 def pick(seen: Array, left: Indices, new: Array, n: int) -> Indices:
@@ -84,57 +130,7 @@ def pick(seen: Array, left: Indices, new: Array, n: int) -> Indices:
     return picks
 
 
-def filled_rows(
-    gp: GaussianProcess, x: Array, scores: Array, robust: tuple[UncertaintySet, Array]
-) -> Array:
-    """Scores (k, n) with the missing ones filled in such that the robust value of a row is E[R].
-
-    For the rows that look best with means filled in. For all others the missing folds count as if
-    nothing were known of them but the mean, which is lower.
-    """
-    uncertainty, q = robust
-    missing = np.isnan(scores)
-    rows = np.where(missing, gp.means(x), scores)
-    order = np.argsort(-uncertainty.solve(rows, q)[0], kind="stable")
-    near, far = order[:EXACT_ROWS], order[EXACT_ROWS:]
-    expected = robust_draws(gp, x[near], scores[near], robust).mean(axis=1)
-    rows[near] = _lowered(rows[near], missing[near], expected, robust)
-    taken = -float(uncertainty.solve(_normals(len(q)), q)[0].mean())  # of unit noise
-    rows[far] -= taken * np.sqrt(np.diagonal(gp.kernel.B) + gp.kernel.noise) * missing[far]
-    return rows
-
-
-def _lowered(
-    rows: Array, missing: npt.NDArray[np.bool_], values: Array, robust: tuple[UncertaintySet, Array]
-) -> Array:
-    """Rows (k, n) with their missing folds lowered until their robust values are `values` (k,)."""
-
-    def too_high(by: Array) -> npt.NDArray[np.bool_]:
-        found: Array = robust[0].solve(rows - by[:, None] * missing, robust[1])[0]
-        return found > values
-
-    high = too_high(np.zeros(len(rows))).astype(np.float64)
-    for _ in range(DOUBLINGS):
-        still = too_high(high)
-        if not still.any():
-            break
-        high[still] *= 2
-    low = np.zeros(len(rows))
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        still = too_high(middle)
-        low, high = np.where(still, middle, low), np.where(still, high, middle)
-    return rows - high[:, None] * missing
-
-
-@cache
-def _normals(n: int) -> Array:
-    """Standard normal numbers (S, n), each with its opposite."""
-    half = np.random.default_rng(0).standard_normal((DRAWS // 2, n))
-    return np.concatenate([half, -half])
-
-
-def _roots(C: Array, missing: npt.NDArray[np.bool_], noise: float) -> Array:
+def _roots(C: Array, missing: Mask, noise: float) -> Array:
     """Square roots A (k, n, n), C + noise I = A'A, of covariances C (k, n, n), with zeros in the
     columns of folds that have a score. By eigenvalues: C may have hardly any, or none."""
     values, vectors = np.linalg.eigh(C * (missing[:, :, None] & missing[:, None]))

@@ -19,9 +19,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from drbqo_ray.adviser import score_normals
 from drbqo_ray.core import linalg
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.score_draws import filled_rows
+from drbqo_ray.core.score_draws import ScoreDraws
 from drbqo_ray.core.surrogate import Base, Fit
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.optimizer import Optimizer
@@ -81,7 +82,8 @@ class Posterior:
         np.add.at(sums, where, (self.sign * self.scores[ok] - self.fit.center) / self.fit.scale)
         np.add.at(counts, where, 1.0)
         scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-        return filled_rows(self.gp, self.inputs, scores, (self.set, self.reference))
+        draws = ScoreDraws(self.set, self.reference, score_normals(len(self.reference)))
+        return draws.filled(self.gp, self.inputs, scores)
 
     def predict(self, inputs: Array) -> Array:
         """Standardized posterior means (k, n) at model inputs (k, d)."""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from drbqo_ray import Float, Optimizer
-from drbqo_ray.core.score_draws import filled_rows, pick, robust_draws
+from drbqo_ray.adviser import score_normals
+from drbqo_ray.core.score_draws import ScoreDraws, pick
 from drbqo_ray.core.uncertainty import ChiSquareBall, Expectation
 from drbqo_ray.methods import METHODS
 from drbqo_ray.report.about import About
@@ -39,7 +40,16 @@ def distinct(opt: Optimizer) -> int:
     return len({repr(o.config) for o in opt.observations})
 
 
-ROBUST = (ChiSquareBall(1.0), np.full(N, 0.25))
+QUARTERS = np.full(N, 0.25)
+ROBUST = ScoreDraws(ChiSquareBall(1.0), QUARTERS, score_normals(N))
+
+
+def mean_draws(q) -> ScoreDraws:
+    return ScoreDraws(Expectation(), q, score_normals(N))
+
+
+def worst(rows):
+    return ROBUST.uncertainty.solve(rows, QUARTERS)[0]
 
 
 def told(rng, missing: float):
@@ -52,8 +62,8 @@ def told(rng, missing: float):
 
 def test_draws_keep_the_scores_that_are_there():
     gp, x, scores = told(np.random.default_rng(0), missing=0.0)
-    R = robust_draws(gp, x, scores, ROBUST)
-    np.testing.assert_allclose(R, np.repeat(ROBUST[0].solve(scores, ROBUST[1])[0][:, None], 128, 1))
+    R = ROBUST.robust(gp, x, scores)
+    np.testing.assert_allclose(R, np.repeat(worst(scores)[:, None], 128, 1))
 
 
 def test_draws_of_missing_scores_have_the_moments_of_the_posterior_with_noise():
@@ -62,12 +72,12 @@ def test_draws_of_missing_scores_have_the_moments_of_the_posterior_with_noise():
         missing = np.flatnonzero(np.isnan(scores[k]))
         for one in missing:
             p = np.eye(N)[one]
-            R = robust_draws(gp, x[[k]], scores[[k]], (Expectation(), p))[0]
+            R = mean_draws(p).robust(gp, x[[k]], scores[[k]])[0]
             mean, variance = gp.quadrature(x[[k]], p)
             assert R.mean() == pytest.approx(mean[0], abs=1e-9)
             assert R.var() == pytest.approx(variance[0] + gp.kernel.noise, rel=0.6)
         both = np.isnan(scores[k]) / max(1, len(missing))
-        R = robust_draws(gp, x[[k]], scores[[k]], (Expectation(), both))[0]
+        R = mean_draws(both).robust(gp, x[[k]], scores[[k]])[0]
         variance = gp.quadrature(x[[k]], both)[1][0] + gp.kernel.noise / max(1, len(missing))
         assert len(missing) == 0 or R.var() == pytest.approx(variance, rel=0.6)
 
@@ -75,15 +85,15 @@ def test_draws_of_missing_scores_have_the_moments_of_the_posterior_with_noise():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_filled_row_is_worth_what_is_expected_of_it(seed):
     gp, x, scores = told(np.random.default_rng(seed), missing=0.5)
-    rows = filled_rows(gp, x, scores, ROBUST)
+    rows = ROBUST.filled(gp, x, scores)
     there = ~np.isnan(scores)
     np.testing.assert_array_equal(rows[there], scores[there])
-    expected = robust_draws(gp, x, scores, ROBUST).mean(axis=1)
-    np.testing.assert_allclose(ROBUST[0].solve(rows, ROBUST[1])[0], expected, atol=1e-8)
+    expected = ROBUST.robust(gp, x, scores).mean(axis=1)
+    np.testing.assert_allclose(worst(rows), expected, atol=1e-8)
     means = gp.means(x)
     assert (rows[~there] <= means[~there] + 1e-8).all()
     np.testing.assert_allclose(
-        filled_rows(gp, x, scores, (Expectation(), ROBUST[1])), np.where(there, scores, means)
+        mean_draws(QUARTERS).filled(gp, x, scores), np.where(there, scores, means)
     )
 
 
@@ -91,8 +101,8 @@ def test_rows_that_look_worse_never_win_for_want_of_exactness():
     rng = np.random.default_rng(3)
     gp = random_process("se", "folds", rng, N=10)
     x, scores = rng.random((80, 3)), np.full((80, N), np.nan)
-    values = ROBUST[0].solve(filled_rows(gp, x, scores, ROBUST), ROBUST[1])[0]
-    exact = robust_draws(gp, x, scores, ROBUST).mean(axis=1)
+    values = worst(ROBUST.filled(gp, x, scores))
+    exact = ROBUST.robust(gp, x, scores).mean(axis=1)
     assert np.argmax(values) == np.argmax(exact)
     assert (values <= exact + 1e-8).all()
 
