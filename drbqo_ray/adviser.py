@@ -170,6 +170,13 @@ class Adviser:
         ends = sorted(self.sign * (fit.center + fit.scale * end) for end in found.interval)
         return Certainty(found.probability, (ends[0], ends[1]), fit.scale * found.loss)
 
+    def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+        """What m evaluated configs are judged by, on the user's scale, (m, n)."""
+        fit, _ = self.model.look()
+        U = np.array([self.space.to_unit(config) for config in configs])
+        rows = self._means(self.history.numbers_of(U), self.report)
+        return np.asarray(self.sign * (fit.center + fit.scale * rows))
+
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and deviations of m configs on the user's scale, (m, n) each."""
         if not self.history.n_ok:

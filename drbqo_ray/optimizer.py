@@ -329,6 +329,12 @@ class Optimizer:
         """
         return self._adviser.predict(configs)
 
+    def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+        """What evaluated configs are judged by in every context, on the scale of the scores told:
+        m configs -> (m, n). Posterior means, or for the report "filled" the scores where there are
+        some."""
+        return self._adviser.judged(configs)
+
     def stop_reason(self) -> str | None:
         """Why to stop now by the rule `stop_when`, None to go on.
 

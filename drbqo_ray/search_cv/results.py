@@ -4,7 +4,8 @@
 |-----------|------------------------------------------------------------------|--------|
 | m, n      | distinct configs that were trained, folds                        |        |
 | observed  | scores of the optimized metric, NaN where a fold was not trained | (m, n) |
-| posterior | what the model expects of every fold of every config             | (m, n) |
+| posterior | what the model expects of every fold of every config; in folds   | (m, n) |
+|           | that were not trained, what the method fills in                  |        |
 | filled    | observed where the fold was trained, else posterior              | (m, n) |
 
 A config is judged by its filled row. A fold that was trained counts with its own score, since a
@@ -78,7 +79,8 @@ class FoldTable:
             for fold in range(self.n)
             if (key, fold) in cells
         }
-        self.posterior, _ = optimizer.predict(self.configs)
+        means, _ = optimizer.predict(self.configs)
+        self.posterior = np.where(self.evaluated, means, optimizer.judged(self.configs))
 
     def column(self, read: Any) -> Array:
         """`read(fit)` of every fold fit, NaN where a fold was not trained, (m, n)."""

@@ -72,8 +72,9 @@ def test_with_a_large_radius_the_config_with_the_best_worst_fold_wins():
     assert ours.best_score_ == pytest.approx(worst.max())
 
 
-def test_a_config_is_judged_by_its_scores_and_elsewhere_by_the_model():
-    ours = search(n_evaluations=20, uncertainty=0.7).fit(X, Y)
+@pytest.mark.parametrize("method", ["drbqo", "foldwise"])
+def test_a_config_is_judged_by_its_scores_and_elsewhere_by_the_model(method):
+    ours = search(n_evaluations=20, uncertainty=0.7, method=method).fit(X, Y)
     results = ours.cv_results_
     seen = np.stack([results[f"split{i}_evaluated"] for i in range(3)], axis=1)
     model = np.stack([results[f"posterior_split{i}"] for i in range(3)], axis=1)
@@ -83,6 +84,8 @@ def test_a_config_is_judged_by_its_scores_and_elsewhere_by_the_model():
     assert ours.best_index_ == int(np.argmax(values))
     assert results["rank_test_score"][ours.best_index_] == 1
     np.testing.assert_allclose(ours.worst_case_weights_, weights[ours.best_index_])
+    if method == "foldwise":
+        assert ours.best_params_ == ours.optimizer_.recommend().config
 
 
 def test_a_method_that_reports_the_mean_ranks_by_the_mean():
