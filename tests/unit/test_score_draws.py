@@ -184,3 +184,16 @@ def test_its_model_alone_expects_noise_before_scores_speak(method):
     opt.observe({"a": 0.5, "b": 0.5}, 0, 0.7)
     noise = opt.model.posterior().kernel.noise
     assert noise > 0.02 if method == "foldwise" else noise < 0.002
+
+
+def test_the_last_fold_of_a_promising_config_is_trained_next_and_only_once():
+    opt = Optimizer(SPACE, N, seed=0, method="foldwise")
+    rng = np.random.default_rng(0)
+    for k in range(24):
+        opt.observe(opt.space.from_unit(rng.random(2)), k % N, float(rng.standard_normal()))
+    star = {"a": 0.3, "b": 0.6}
+    for fold in (0, 1, 3):
+        opt.observe(star, fold, 2.5)
+    first, *others = opt.ask(4)
+    assert (first.config, first.context) == (star, 2)
+    assert all(other.config != star for other in others)
