@@ -21,9 +21,9 @@ import ray
 from drbqo_ray.cluster.runner import run
 from tests.faulty_objectives import Hoards
 from tests.fold_objectives import SPACE, Slow
-from tests.local_ray import CLUSTER_OPTIONS
+from tests.local_ray import CONNECTION_OPTIONS
 
-LOCAL = {**CLUSTER_OPTIONS, "num_cpus": 2, "object_store_memory": 100_000_000}
+LOCAL = {"include_dashboard": False, "num_cpus": 2, "object_store_memory": 100_000_000}
 
 
 class Report:
@@ -46,7 +46,7 @@ def main() -> int:
     parser.add_argument("--hoard", type=float)
     args = parser.parse_args()
     local = os.environ["RAY_ADDRESS"] == "local"
-    ray.init(**LOCAL if local else {"log_to_driver": False, "logging_level": "ERROR"})
+    ray.init(**CONNECTION_OPTIONS, **LOCAL if local else {})
     result = run(
         Slow(args.seconds, args.calls) if args.hoard is None else Hoards(args.hoard, args.seconds),
         SPACE,

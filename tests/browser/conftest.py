@@ -85,7 +85,7 @@ class Browser:
         return [url for url in found if not url.startswith(("chrome:", "data:", "about:"))]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     reason = missing()
     if reason is not None:

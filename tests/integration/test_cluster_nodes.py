@@ -19,7 +19,7 @@ from drbqo_ray.errors import DrbqoError, InvalidInput
 from tests.faulty_objectives import NotesItsNode
 from tests.fold_objectives import SPACE, SlowUntil
 from tests.journal_checks import assert_sound, records_of
-from tests.local_ray import CLUSTER_OPTIONS, workers_find_the_tests
+from tests.local_ray import CONNECTION_OPTIONS, workers_find_the_tests
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -32,11 +32,11 @@ def cluster():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         small = {"object_store_memory": 100_000_000}
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+        head = {"num_cpus": 0, "include_dashboard": False, **small}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             nodes = [cluster.add_node(num_cpus=1, wait=False, **small) for _ in range(3)]
-            options = {k: v for k, v in CLUSTER_OPTIONS.items() if k != "include_dashboard"}
-            ray.init(address=cluster.address, **options)
+            ray.init(address=cluster.address, **CONNECTION_OPTIONS)
             cluster.wait_for_nodes()
             yield cluster, nodes, small
         finally:

@@ -104,16 +104,9 @@ def test_a_run_stops_when_it_is_sure_and_stays_stopped_until_its_rule_changes(
     assert_sound(tmp_path / "run")
 
 
-def test_a_run_without_storage_leaves_no_directory_behind():
-    result = quick_run(size=2)
-    storage = result.storage
-    assert (storage / JOURNAL).exists()
-    assert storage.stat().st_mode & 0o777 == 0o700
-    del result
-    assert not storage.exists()
-
-
-def test_callbacks_hear_of_everything_and_cannot_break_the_run(caplog):
+def test_callbacks_and_standard_error_hear_of_everything_and_a_faulty_callback_breaks_nothing(
+    caplog, capfd
+):
     heard = []
 
     class Listener:
@@ -128,16 +121,12 @@ def test_callbacks_hear_of_everything_and_cannot_break_the_run(caplog):
             heard.append(("finish", result.stopped))
 
     with caplog.at_level(logging.ERROR):
-        quick_run(size=4, callbacks=[Listener(), object()])
+        quick_run(size=4, callbacks=[Listener(), object()], progress=None)
     assert sorted(heard[:-1]) == sorted(
         (kind, i) for kind in ("ask", "observation") for i in range(4)
     )
     assert heard[-1] == ("finish", "finished")
     assert caplog.text.count("RuntimeError: a faulty listener") == 4
-
-
-def test_lines_of_progress_go_to_standard_error(capfd):
-    quick_run(size=4, progress=None)
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "4/4 done" in captured.err
@@ -186,14 +175,14 @@ def test_an_objective_that_exits_fails_that_evaluation_only():
 
 
 def test_a_fold_that_hangs_is_ended_in_time_and_its_slot_used_again(tmp_path):
-    result = quick_run(Hangs(0.3), size=12, timeout_seconds=2.0, storage=tmp_path / "run")
+    result = quick_run(Hangs(0.3), size=8, timeout_seconds=2.0, storage=tmp_path / "run")
     failed = [o for o in result.observations if o.status == "failed"]
     assert failed
     assert {o.id for o in failed} == {o.id for o in result.observations if o.config["x"] < 0.3}
     assert {o.reason for o in failed} == {"timeout: stopped after 2 seconds"}
     took = [record["seconds"] for record in records_of(tmp_path / "run", "fail")]
     assert took == pytest.approx([2.0] * len(failed), rel=0.2)
-    assert len(result.observations) == 12
+    assert len(result.observations) == 8
 
 
 def test_durations_do_not_follow_a_wall_clock_that_is_set_back():
@@ -238,9 +227,14 @@ def test_an_objective_that_cannot_be_sent_is_refused_and_the_storage_stays_free(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_objective_is_found_by_name():
+def test_an_objective_is_found_by_name_and_a_run_without_storage_leaves_no_directory_behind():
     result = quick_run("tests.fold_objectives:smooth", size=2)
     assert len(result.observations) == 2
+    storage = result.storage
+    assert (storage / JOURNAL).exists()
+    assert storage.stat().st_mode & 0o777 == 0o700
+    del result
+    assert not storage.exists()
 
 
 # Storage.

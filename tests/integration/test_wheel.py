@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOT_SOURCE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist")
-RUN = ["--evaluations", "4", "--max-in-flight", "2", "--quiet", "--storage", "runs/x"]
+RUN = ["--evaluations", "4", "--max-in-flight", "1", "--quiet", "--storage", "runs/x"]
 OWN = '''"""A user's module in a folder that happens to be called workers."""
 
 from workers.svm import sonar

@@ -7,10 +7,13 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
+import ray
 import torch
 
 import drbqo_ray as dr
+import workers.cnn
 from tests.journal_checks import assert_sound
 from tests.local_ray import two_cpus  # noqa: F401
 from workers.cnn import CNNFolds
@@ -27,6 +30,13 @@ WORKERS = {
     "cnn": CNNFolds("digits", n_folds=5, subset=300, epochs=1),
 }
 SIZE = 5
+
+
+@pytest.fixture(scope="module", params=WORKERS)
+def name(request):
+    """All tests of one worker before those of the next: a process that is killed has not yet
+    loaded what only the later ones need."""
+    return request.param
 
 
 class Asked:
@@ -80,7 +90,6 @@ def one_thread():
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("name", WORKERS)
 def test_a_worker_on_two_slots_scores_as_it_does_in_this_process(name):
     worker, asked = WORKERS[name], Asked()
     result = run_folds(worker, worker.space, 5, seed=1, method="random", callbacks=[asked])
@@ -92,7 +101,6 @@ def test_a_worker_on_two_slots_scores_as_it_does_in_this_process(name):
     assert set(result.recommendation.config) == set(worker.space)
 
 
-@pytest.mark.parametrize("name", WORKERS)
 def test_a_worker_killed_in_training_is_started_again_and_the_run_completes(name, tmp_path):
     worker, marks, killed, done = WORKERS[name], tmp_path / "marks", [], threading.Event()
     marks.mkdir()
@@ -132,3 +140,25 @@ def test_a_run_with_some_diverging_configs_recommends_one_that_trains():
     failed = {seen.config["learning_rate"] for seen in result.observations if seen.reason}
     assert failed == {1e3}
     assert result.recommendation.config["learning_rate"] == 1e-3
+
+
+def test_a_task_trains_with_its_cpus_on_shared_arrays():
+    assert workers.cnn.granted_resources() is None
+    rng = np.random.default_rng(0)
+    worker = CNNFolds.from_arrays(rng.random((300, 8, 8)), np.arange(300) % 2, n_folds=3, epochs=1)
+
+    def look(shared):
+        seen = []
+        torch.set_num_threads(1 if torch.get_num_threads() > 1 else 2)
+        before = torch.get_num_threads()
+        score = shared.train_fold(
+            shared.default_config, 0, 0, lambda *_: seen.append(torch.get_num_threads())
+        )
+        assert torch.get_num_threads() == before
+        return seen[0], shared.split.data.X.flags.writeable, score
+
+    shared, task = ray.put(worker), ray.remote(look)
+    found = [ray.get(task.options(num_cpus=cpus).remote(shared)) for cpus in (2, 1, 0.5)]
+    assert [threads for threads, _, _ in found] == [2, 1, 1]
+    assert [writeable for _, writeable, _ in found] == [False] * 3
+    assert found[1][2] == found[2][2]

@@ -1,0 +1,53 @@
+"""The examples and what their first lines promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local_ray import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+FOR_TUNE = [path for path in EXAMPLES if path.name.startswith("2")]
+FROM_THE_SHELL = [path for path in EXAMPLES if path.name.startswith(("01", "02", "30"))]
+ON_OUR_CONNECTION = [path for path in EXAMPLES if path not in FOR_TUNE + FROM_THE_SHELL]
+EVALUATIONS = "4"
+
+
+def docstring_of(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def promised_lines(path: Path) -> list[str]:
+    """The indented lines that end the docstring, after "prints:"."""
+    _, found, promise = docstring_of(path).partition("prints:\n\n")
+    assert found, f"{path.name} does not say what it prints"
+    lines = promise.splitlines()
+    assert all(line.startswith("    ") for line in lines)
+    return [line.removeprefix("    ") for line in lines]
+
+
+def opening(line: str) -> str:
+    """The words of a line before its first number, which depends on the size of the run."""
+    return re.split(r"-?\d", line, maxsplit=1)[0].strip()
+
+
+def assert_promised(path: Path, printed: str) -> None:
+    """The promised lines are there in order; Ray Tune may print others in between."""
+    openings = iter([opening(line) for line in printed.splitlines()])
+    missing = [line for line in promised_lines(path) if opening(line) not in openings]
+    assert missing == [], printed
+
+
+def run_as_main(
+    path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, size: str = EVALUATIONS
+) -> None:
+    """Run an example in `folder` as `__main__` of this process, which saves starting another."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [str(path), size])
+    runpy.run_path(str(path), run_name="__main__")
