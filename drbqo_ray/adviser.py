@@ -25,7 +25,7 @@ from drbqo_ray.core.maximize import maximize
 from drbqo_ray.core.paths import draw_paths
 from drbqo_ray.core.score_draws import ScoreDraws
 from drbqo_ray.core.uncertainty_set import UncertaintySet
-from drbqo_ray.errors import NothingObserved
+from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.history import History
 from drbqo_ray.methods import Report
 from drbqo_ray.model import Model
@@ -172,10 +172,20 @@ class Adviser:
 
     def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What m evaluated configs are judged by, on the user's scale, (m, n)."""
+        if not self.history.n_ok:
+            raise NothingObserved("Configs are judged by scores. Got none. Tell some scores first.")
         fit, _ = self.model.look()
-        U = np.array([self.space.to_unit(config) for config in configs])
-        rows = self._means(self.history.numbers_of(U), self.report)
+        numbers = [self._number(config) for config in configs]
+        rows = self._means(np.array(numbers, dtype=np.int64), self.report)
         return np.asarray(self.sign * (fit.center + fit.scale * rows))
+
+    def _number(self, config: Mapping[str, Any]) -> int:
+        number = self.history.number_of(self.space.to_unit(self.space.validate(config)))
+        if number is None:
+            raise InvalidInput(
+                "Only evaluated configs can be judged.", config, "Tell a score of it, or predict."
+            )
+        return number
 
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and deviations of m configs on the user's scale, (m, n) each."""

@@ -97,9 +97,9 @@ class History:
         sums, counts = self._sums.rows[numbers], self._counts.rows[numbers]
         return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
-    def numbers_of(self, U: Array) -> Indices:
-        """Numbers (m,) of evaluated configs, given as snapped points (m, p)."""
-        return np.array([self._number[u.tobytes()] for u in U], dtype=np.int64)
+    def number_of(self, u: Array) -> int | None:
+        """Number of the config at its snapped point u (p,), None if it was not evaluated."""
+        return self._number.get(u.tobytes())
 
     def best_rows(self, count: int) -> Indices:
         """Numbers of the distinct configs of the `count` best scores, each judged against the

@@ -110,23 +110,25 @@ class GaussianProcess:
         """Posterior variances of configs (k, d) in every context, (k, n)."""
         blocks = [np.empty((0, len(self.kernel.B)))]
         for k in range(0, len(x), BLOCK // 16):
-            cross = self.kernel.cross(x[k : k + BLOCK // 16], self.X, self.c)  # (b, n, N)
-            V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, b n)
-            blocks.append(np.diagonal(self.kernel.B) - (V * V).sum(axis=0).reshape(len(cross), -1))
+            V = self._half(x[k : k + BLOCK // 16])  # (N, b n)
+            learned = (V * V).sum(axis=0).reshape(-1, len(self.kernel.B))
+            blocks.append(np.diagonal(self.kernel.B) - learned)
         return np.maximum(np.concatenate(blocks), 0.0)
 
     def covariance(self, x: Array) -> Array:
         """Posterior covariance C (k n, k n) of configs (k, d) in every context."""
-        cross = self.kernel.cross(x, self.X, self.c)  # (k, n, N)
-        V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, k n)
+        V = self._half(x)
         return self.kernel.joint(x) - V.T @ V
 
     def covariances(self, x: Array) -> Array:
         """Posterior covariance between the contexts of each config (k, d), (k, n, n)."""
-        cross = self.kernel.cross(x, self.X, self.c)  # (k, n, N)
-        V = linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)  # (N, k n)
-        V = V.T.reshape(cross.shape)
+        V = self._half(x).T.reshape(len(x), -1, len(self.X))  # (k, n, N)
         return self.kernel.B - V @ np.swapaxes(V, 1, 2)
+
+    def _half(self, x: Array) -> Array:
+        """L^-1 times the covariances of the data with configs (k, d) in every context, (N, k n)."""
+        cross = self.kernel.cross(x, self.X, self.c)  # (k, n, N)
+        return linalg.forward(self.L, cross.reshape(-1, len(self.X)).T)
 
     def quadrature(self, x: Array, p: Array) -> tuple[Array, Array]:
         """Mean and variance of sum_i p_i f(x, i): (k, d), p (n,) -> (k,), (k,)."""

@@ -79,7 +79,8 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         cv_results_: a row per config, as in GridSearchCV. Scores of folds that were not trained,
             and the mean over folds unless all were, are NaN. Added are `robust_test_score`, which
             `rank_test_score` follows, `n_folds_evaluated`, and for each fold `split0_evaluated`
-            and `posterior_split0`, the score the model expects.
+            and `posterior_split0`, the score the model expects; where the fold was not trained,
+            what the method counts it as.
         worst_case_weights_: weights (n_splits_,) of the folds under which the best config has its
             robust score.
         robustness_path_: the best config and its robust score at chi-square radii from 0 to

@@ -9,6 +9,7 @@ from drbqo_ray import Float, Optimizer
 from drbqo_ray.adviser import score_normals
 from drbqo_ray.core.score_draws import ScoreDraws, pick
 from drbqo_ray.core.uncertainty import ChiSquareBall, Expectation
+from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.methods import METHODS
 from drbqo_ray.report.about import About
 from drbqo_ray.report.facts import gather
@@ -197,3 +198,16 @@ def test_the_last_fold_of_a_promising_config_is_trained_next_and_only_once():
     first, *others = opt.ask(4)
     assert (first.config, first.context) == (star, 2)
     assert all(other.config != star for other in others)
+
+
+@pytest.mark.parametrize("method", ["foldwise", "drbqo"])
+def test_evaluated_configs_are_judged_as_the_recommendation_says(method):
+    opt = searched(rough, 20, method)
+    best = opt.recommend()
+    np.testing.assert_allclose(opt.judged([best.config])[0], best.context_means)
+    with pytest.raises(InvalidInput, match="evaluated"):
+        opt.judged([{"a": 0.123, "b": 0.456}])
+    with pytest.raises(InvalidInput):
+        opt.judged([{"a": 2.0, "b": 0.5}])
+    with pytest.raises(NothingObserved):
+        Optimizer(SPACE, N, method=method).judged([])
