@@ -67,6 +67,13 @@ def test_draws_keep_the_scores_that_are_there():
     np.testing.assert_allclose(R, np.repeat(worst(scores)[:, None], 128, 1))
 
 
+def test_a_score_that_is_there_is_not_drawn_beside_missing_ones():
+    gp, x, scores = told(np.random.default_rng(1), missing=0.5)
+    for k, fold in zip(*np.nonzero(~np.isnan(scores)), strict=True):
+        R = mean_draws(np.eye(N)[fold]).robust(gp, x[[k]], scores[[k]])
+        np.testing.assert_allclose(R, scores[k, fold])
+
+
 def test_draws_of_missing_scores_have_the_moments_of_the_posterior_with_noise():
     gp, x, scores = told(np.random.default_rng(1), missing=0.5)
     for k in range(5):
@@ -211,3 +218,32 @@ def test_evaluated_configs_are_judged_as_the_recommendation_says(method):
         opt.judged([{"a": 2.0, "b": 0.5}])
     with pytest.raises(NothingObserved):
         Optimizer(SPACE, N, method=method).judged([])
+
+
+def test_folds_that_were_handed_out_are_not_left(monkeypatch):
+    heard = []
+
+    def listen(seen, left, new, n):
+        heard.append(sorted(left.tolist()))
+        return pick(seen, left, new, n)
+
+    opt = searched(rough, 20)
+    monkeypatch.setattr("drbqo_ray.optimizer.pick", listen)
+    for _ in range(3):
+        pairs = {(repr(o.config), o.context) for o in opt.observations}
+        configs = {config for config, _ in pairs}
+        pairs |= {(repr(s.config), s.context) for s in opt.pending}
+        opt.ask()
+        assert heard[-1] == sorted(N - sum(c == config for c, _ in pairs) for config in configs)
+
+
+def test_with_many_contexts_only_the_best_configs_contend():
+    opt, rng = Optimizer(SPACE, 40, method="foldwise"), np.random.default_rng(0)
+    for k in range(30):
+        config = opt.space.from_unit(rng.random(2))
+        opt.observe(config, k, smooth(config, 0))
+    numbers, scores = opt._adviser.contenders()
+    values = [smooth(opt._history.configs[k], 0) for k in range(30)]
+    assert scores.shape == (8, 40)
+    assert int(np.argmax(values)) in numbers
+    assert int(np.argmin(values)) not in numbers
