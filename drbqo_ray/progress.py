@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO, cast
 
-from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.records import BAND, Observation, Suggestion
 from drbqo_ray.tally import Clock, Tally
 from drbqo_ray.terminal import TolerantStream, printable
 
@@ -224,10 +224,10 @@ def summary(tally: Tally, last: bool = False) -> str:
 
 
 def best(tally: Tally) -> str:
-    """The best robust value and its spread."""
+    """The best robust value and half of its 95 % interval."""
     if tally.best_robust is None:
         return "-"
-    spread = "" if tally.best_std is None else f" ± {tally.best_std:.2g}"
+    spread = "" if tally.best_std is None else f" ± {BAND * tally.best_std:.2g}"
     return f"{tally.best_robust:.5g}{spread}"
 
 

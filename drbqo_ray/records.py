@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 Config = dict[str, Any]
 Status = Literal["ok", "failed"]
+BAND = 1.96  # deviations in half of a 95 % interval: what we print after a ±
 
 
 @dataclass(frozen=True, slots=True)

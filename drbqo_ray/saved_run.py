@@ -19,7 +19,7 @@ from drbqo_ray.errors import InvalidInput
 from drbqo_ray.journal import JOURNAL, read_journal
 from drbqo_ray.mirror import ObjectStoreMirror
 from drbqo_ray.progress import duration
-from drbqo_ray.records import Recommendation
+from drbqo_ray.records import BAND, Recommendation
 from drbqo_ray.terminal import printable
 
 
@@ -104,7 +104,7 @@ def recommendation_lines(
     if found is None:
         yield "best       none: no config has a score and no failed fold"
         return
-    robust, mean = f"{found.robust_value:.6g} ± {found.std:.2g}", f"{found.mean_value:.6g}"
+    robust, mean = f"{found.robust_value:.6g} ± {BAND * found.std:.2g}", f"{found.mean_value:.6g}"
     yield f"best       {robust} robust, {mean} mean"
     width = max((len(printable(name, 40)) for name in found.config), default=0)
     for name, value in found.config.items():

@@ -10,9 +10,9 @@ import numpy as np
 from drbqo_ray.core.uncertainty import Expectation, WorstCase
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.parameters import Choice
+from drbqo_ray.records import BAND
 from drbqo_ray.report.failures import Failures
 from drbqo_ray.report.fold_weights import FoldWeights
-from drbqo_ray.report.incumbent import BAND
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.radius_path import family_of
 from drbqo_ray.report.ranking import Ranking

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from drbqo_ray.parameters import Choice
-from drbqo_ray.report.incumbent import BAND
+from drbqo_ray.records import BAND
 from drbqo_ray.report.posterior import Array, Posterior
 from drbqo_ray.report.ranking import Ranking
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from drbqo_ray.records import BAND
 from drbqo_ray.report.posterior import Posterior
 
 CHECKPOINTS = 40
 LONG, LONG_CHECKPOINTS = 2000, 16
-BAND = 1.96
 
 
 @dataclass(frozen=True)

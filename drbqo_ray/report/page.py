@@ -14,9 +14,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from drbqo_ray.records import BAND
 from drbqo_ray.report.draw import radius
 from drbqo_ray.report.facts import Facts
-from drbqo_ray.report.incumbent import BAND
 from drbqo_ray.report.panels import panels
 from drbqo_ray.report.ranking import ConfigRow, Ranking
 from drbqo_ray.report.wording import (

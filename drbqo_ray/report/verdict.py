@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drbqo_ray.records import BAND
 from drbqo_ray.report.failures import Failures
-from drbqo_ray.report.incumbent import BAND
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.ranking import ConfigRow, Ranking
 from drbqo_ray.report.wording import Decimals, config_text, count, short

@@ -15,9 +15,9 @@ from report_runs import two_peaks, write_run
 
 from drbqo_ray import ChiSquareBall, Choice, Float, KLBall
 from drbqo_ray.cluster.run_report import journal_facts
+from drbqo_ray.records import BAND
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.file import write_report
-from drbqo_ray.report.incumbent import BAND
 from drbqo_ray.report.page import render_page
 from drbqo_ray.report.watch import PageServer
 from drbqo_ray.report.wording import count, percent, short

@@ -123,7 +123,7 @@ def test_a_line_says_what_the_table_says() -> None:
     clock.now += 3
     progress.on_observation(ok(0), status | {"fold_counts": [2, 0, 1], "utilization": 0.956})
     assert stream.getvalue().splitlines()[-1] == (
-        "run: 2/4 done, 1 running, 1 failed, best 0.9123 ± 0.012, folds 2 0 1, 96% busy, "
+        "run: 2/4 done, 1 running, 1 failed, best 0.9123 ± 0.024, folds 2 0 1, 96% busy, "
         "about 6 s left"
     )
 
@@ -137,7 +137,7 @@ def test_the_last_word_is_the_recommendation_of_the_result(stream: io.StringIO) 
     progress.on_start("run", 1, 1)
     progress.on_observation(ok(0), {"best_robust": 0.1, "best_std": 0.1})
     progress.on_finish(Result())
-    assert "0.875 ± 0.062" in stream.getvalue()
+    assert "0.875 ± 0.12" in stream.getvalue()
 
 
 def test_an_unfinished_run_is_called_stopped() -> None:
@@ -188,7 +188,7 @@ def test_the_table_shows_counts_value_folds_use_and_time() -> None:
     progress.on_observation(failed(4, "Traceback\nKeyError: 'x'"), {"fold_counts": {0: 3, 2: 1}})
     progress.on_finish(None)
     text = table_text(stream)
-    for words in ("my-run", "5 of 6 done", "0 of 2 slots", "0.75 ± 0.01", "3 0 1", "50%"):
+    for words in ("my-run", "5 of 6 done", "0 of 2 slots", "0.75 ± 0.02", "3 0 1", "50%"):
         assert words in text
     assert "4 s, about 1 s left" in text
     assert "failed: KeyError: 'x'" in text
@@ -370,7 +370,7 @@ def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
     progress.on_start("Größe", 1, 1)
     play(progress, clock, 1, best_robust=0.5, best_std=0.1)
     progress.on_finish(None)
-    assert rb"0.5 \xb1 0.1" in raw.getvalue()
+    assert rb"0.5 \xb1 0.2" in raw.getvalue()
     assert rb"Gr\xf6\xdfe: " in raw.getvalue()
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
+from drbqo_ray.records import BAND
 from drbqo_ray.report.draw.axis import Scale, bottom_axis
 from drbqo_ray.report.draw.svg import element, figure, line, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.fold_weights import FoldWeights
-from drbqo_ray.report.incumbent import BAND
 from drbqo_ray.report.wording import Decimals, short
 
 WIDTH, LEFT, RIGHT, TOP, ROW = 860.0, 120.0, 600.0, 30.0, 28.0
