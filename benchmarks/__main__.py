@@ -26,6 +26,7 @@ JOBS: dict[str, list[str]] = {
     "scale": ["bench_scale"],
     "simulate": ["simulate", "--check"],
     "quality": ["bench_quality", "--out", "{out}/quality"],
+    "model": ["bench_model"],
     "runtime": ["bench_runtime"],
     "journal": ["bench_journal"],
     "worst_case": ["bench_worst_case"],

@@ -1,0 +1,147 @@
+"""Models of fold scores: that of `foldwise`, and the same with one thing changed.
+
+Each gives the log density of scores it was not told. A variant by fold takes the hyperparameters of
+`foldwise` and fits its own on top of them, with log-normal priors around a start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+import drbqo_ray as dr
+from benchmarks.problems import Config, FoldProblem
+
+Array = np.ndarray
+BAD = 1e25
+EDGE = 0.005  # accuracies are kept this far from 0 and 1 where their logarithms are taken
+MEAN_MEDIAN = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Scores of configs on all folds, and which of them the model is told.
+
+    Attributes:
+        problem: what they belong to.
+        configs: the configs (m).
+        scores: their scores (m, n).
+        told: whether the model is told, (m, n).
+    """
+
+    problem: FoldProblem
+    configs: list[Config]
+    scores: Array
+    told: Array
+
+    def optimizer(self, method: str = "foldwise", kernel: str = "se") -> dr.Optimizer:
+        """Our optimizer, told what it may know."""
+        contexts = self.problem.n_folds if self.problem.contexts is None else self.problem.contexts
+        optimizer = dr.Optimizer(self.problem.space, contexts, method=method, kernel=kernel)
+        for k, i in zip(*np.nonzero(self.told), strict=True):
+            optimizer.observe(self.configs[k], int(i), float(self.scores[k, i]))
+        return optimizer
+
+    def inputs(self, space: dr.Space) -> Array:
+        """The configs as model inputs (m, d)."""
+        return space.features(np.array([space.to_unit(config) for config in self.configs]))
+
+    def log_density(self, means: Array, variances: Array) -> Array:
+        """Normal log densities (u,) of the scores that were not told; means, variances (m, n)."""
+        hidden = ~self.told
+        squares = (self.scores - means)[hidden] ** 2 / variances[hidden]
+        return -0.5 * (np.log(2 * math.pi * variances[hidden]) + squares)
+
+
+def plain(sample: Sample, method: str = "foldwise", kernel: str = "se") -> Array:
+    """The model of a method."""
+    optimizer = sample.optimizer(method, kernel)
+    means, stds = optimizer.predict(sample.configs)
+    fit, gp = optimizer.model.look()
+    return sample.log_density(means, stds**2 + fit.scale**2 * gp.kernel.noise)
+
+
+def warped(sample: Sample) -> Array:
+    """The model of `foldwise` on the scale log(y / (1 - y)) of accuracies y."""
+    inner = np.clip(sample.scores, EDGE, 1 - EDGE)
+    logits = Sample(sample.problem, sample.configs, np.log(inner / (1 - inner)), sample.told)
+    return plain(logits) - np.log(inner * (1 - inner))[~sample.told]
+
+
+@dataclass(frozen=True)
+class ByFold:
+    """What a variant adds to the model.
+
+    Attributes:
+        start: noise of the model, n -> parameters (P,) to begin with.
+        offset: parameters -> variance of an offset that all scores of a fold share.
+        noise: parameters, n -> noise of each fold (n,).
+    """
+
+    start: Callable[[float, int], Array]
+    offset: Callable[[Array], float]
+    noise: Callable[[Array, int], Array]
+
+    def __call__(self, sample: Sample) -> Array:
+        """Log densities (u,) of the scores that were not told."""
+        optimizer = sample.optimizer()
+        fit, gp = optimizer.model.look()
+        m, n = sample.told.shape
+        signal = gp.kernel.matrix(gp.X, gp.c, gp.X, gp.c)
+        same = gp.c[:, None] == gp.c
+        middle = self.start(gp.kernel.noise, n)
+
+        def covariance(parameters: Array) -> Array:
+            return (
+                signal + self.offset(parameters) * same + np.diag(self.noise(parameters, n)[gp.c])
+            )
+
+        best = minimize(partial(_loss, covariance, gp.y, middle), middle, method="L-BFGS-B").x
+        folds = np.tile(np.arange(n), m)
+        offset, noise = self.offset(best), self.noise(best, n)
+        cross = gp.kernel.cross(sample.inputs(optimizer.space), gp.X, gp.c).reshape(m * n, -1)
+        cross = cross + offset * (folds[:, None] == gp.c)  # (m n, N)
+        factor = cho_factor(covariance(best))
+        learned = np.einsum("kN,Nk->k", cross, cho_solve(factor, cross.T))
+        means = fit.center + fit.scale * (cross @ cho_solve(factor, gp.y))
+        variances = np.diagonal(gp.kernel.B)[folds] + offset + noise[folds] - learned
+        return sample.log_density(
+            means.reshape(m, n), fit.scale**2 * np.maximum(variances, 1e-12).reshape(m, n)
+        )
+
+
+def _loss(
+    covariance: Callable[[Array], Array], y: Array, middle: Array, parameters: Array
+) -> float:
+    """Negative log likelihood, and a log-normal prior of deviation 1 around the start."""
+    try:
+        L, lower = cho_factor(covariance(parameters))
+    except np.linalg.LinAlgError:
+        return BAD
+    fitted = 0.5 * float(y @ cho_solve((L, lower), y)) + float(np.log(np.diagonal(L)).sum())
+    return fitted + 0.5 * float(np.square(parameters - middle).sum())
+
+
+VARIANTS: dict[str, Callable[[Sample], Array]] = {
+    "little noise expected, as drbqo": partial(plain, method="drbqo"),
+    "Matern 5/2": partial(plain, kernel="matern52"),
+    "Matern 3/2": partial(plain, kernel="matern32"),
+    "noise by fold": ByFold(
+        start=lambda noise, n: np.full(n, math.log(noise)),
+        offset=lambda parameters: 0.0,
+        noise=lambda parameters, n: np.exp(parameters),
+    ),
+    "mean by fold": ByFold(
+        start=lambda noise, n: np.log([MEAN_MEDIAN, noise]),
+        offset=lambda parameters: math.exp(parameters[0]),
+        noise=lambda parameters, n: np.full(n, math.exp(parameters[1])),
+    ),
+    "logit of accuracies": warped,
+}
+BOUNDED = "logit of accuracies"
