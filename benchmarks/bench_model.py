@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.bench_model [--seeds 20] [--half development]
 
-Configs are random. Some are told on all folds and some on one, about as a search comes to know
-them; the model is asked for the folds that are missing, and for configs it has never seen. Better
-is the higher log density of these scores. Differences are paired by seed.
+Configs are random. Few scores are those of a search that has just begun: some configs on one fold
+each. Of many, some configs are told on all folds. The model is asked for the folds that are
+missing, and for configs it has never seen. Better is the higher log density of these scores.
+Differences are paired by seed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -27,32 +29,34 @@ from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, open_problem
 from benchmarks.table import Line, add_save_option, mean_interval, publish
 
 HALVES = {"development": list(DEVELOPMENT), "held-out": list(HELD_OUT)}
-WHOLE, SINGLE, FRESH = 6, 30, 16
+SIZES = ("few", "many")
+FEW, WHOLE, SINGLE, FRESH = 12, 6, 30, 16
 ACCURACY = ("svm-sonar", "svm-glass", "forest-sonar", "boosting-sonar", "svm-breast-cancer",
             "elastic-net-breast-cancer", "forest-glass", "cnn-digits")  # fmt: skip
 
 
-def draw_sample(name: str, seed: int) -> Sample:
-    """Random configs of a problem: some told whole, some in one fold, some not at all."""
+def samples(name: str, seed: int) -> dict[str, Sample]:
+    """Random configs of a problem with few and with many scores told."""
     problem, rng = open_problem(name, seed), np.random.default_rng(seed)
     points = rng.random((WHOLE + SINGLE + FRESH, len(problem.space)))
     configs = [problem.space.from_unit(u) for u in points]
     scores = np.array([[problem.score(c, i) for i in range(problem.n_folds)] for c in configs])
-    told = np.zeros(scores.shape, dtype=bool)
-    told[:WHOLE] = True
-    told[np.arange(WHOLE, WHOLE + SINGLE), rng.integers(problem.n_folds, size=SINGLE)] = True
-    return Sample(problem, configs, scores, told)
+    one = np.arange(problem.n_folds) == rng.integers(problem.n_folds, size=(len(configs), 1))
+    place = np.arange(len(configs))[:, None]
+    many = (place < WHOLE) | (one & (place < WHOLE + SINGLE))
+    told = {"few": one & (place < FEW), "many": many}
+    return {size: Sample(problem, configs, scores, known) for size, known in told.items()}
 
 
-def gains(name: str, seed: int) -> dict[str, float]:
-    """What each variant gains in mean log density over the model of `foldwise`."""
-    sample = draw_sample(name, seed)
-    usual = plain(sample)
-    return {
-        variant: float(np.mean(density(sample) - usual))
-        for variant, density in VARIANTS.items()
-        if variant != BOUNDED or name in ACCURACY
-    }
+def gains(name: str, seed: int) -> dict[tuple[str, str], float]:
+    """What each variant gains in mean log density over the model of `foldwise`, by size."""
+    found = {}
+    for size, sample in samples(name, seed).items():
+        usual = plain(sample)
+        for variant, density in VARIANTS.items():
+            if variant != BOUNDED or name in ACCURACY:
+                found[variant, size] = float(np.mean(density(sample) - usual))
+    return found
 
 
 def lines(problems: list[str], seeds: int, processes: int) -> Iterator[Line]:
@@ -62,22 +66,22 @@ def lines(problems: list[str], seeds: int, processes: int) -> Iterator[Line]:
     ) as pool:
         running = {name: pool.map(partial(gains, name), range(seeds)) for name in problems}
         found = {name: list(results) for name, results in running.items()}
-    for variant in VARIANTS:
-        for half, members in HALVES.items():
-            by_problem = {
-                name: [gain[variant] for gain in found[name]]
-                for name in members
-                if name in found and variant in found[name][0]
-            }
-            for name, values in by_problem.items():
-                yield _line(variant, name, values, f"{len(values)} seeds")
-            if len(by_problem) > 1:
-                means = [float(np.mean(values)) for values in by_problem.values()]
-                yield _line(variant, half, means, f"{len(means)} problems")
+    for key, (half, members) in product(product(VARIANTS, SIZES), HALVES.items()):
+        by_problem = {
+            name: [gain[key] for gain in found[name]]
+            for name in members
+            if name in found and key in found[name][0]
+        }
+        for name, values in by_problem.items():
+            yield _line(*key, name, values, f"{len(values)} seeds")
+        if len(by_problem) > 1:
+            means = [float(np.mean(values)) for values in by_problem.values()]
+            yield _line(*key, half, means, f"{len(means)} problems")
 
 
-def _line(variant: str, setting: str, values: list[float], note: str) -> Line:
+def _line(variant: str, size: str, where: str, values: list[float], note: str) -> Line:
     mean, low, high = mean_interval(values)
+    setting = f"{where}, {size} scores"
     return Line("model", f"log density, {variant}", setting, mean, "", low, high, note=note)
 
 

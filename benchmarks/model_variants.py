@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -40,10 +41,10 @@ class Sample:
     scores: Array
     told: Array
 
-    def optimizer(self, method: str = "foldwise", kernel: str = "se") -> dr.Optimizer:
+    def optimizer(self, method: str = "foldwise", **options: Any) -> dr.Optimizer:
         """Our optimizer, told what it may know."""
         contexts = self.problem.n_folds if self.problem.contexts is None else self.problem.contexts
-        optimizer = dr.Optimizer(self.problem.space, contexts, method=method, kernel=kernel)
+        optimizer = dr.Optimizer(self.problem.space, contexts, method=method, **options)
         for k, i in zip(*np.nonzero(self.told), strict=True):
             optimizer.observe(self.configs[k], int(i), float(self.scores[k, i]))
         return optimizer
@@ -59,9 +60,9 @@ class Sample:
         return -0.5 * (np.log(2 * math.pi * variances[hidden]) + squares)
 
 
-def plain(sample: Sample, method: str = "foldwise", kernel: str = "se") -> Array:
-    """The model of a method."""
-    optimizer = sample.optimizer(method, kernel)
+def plain(sample: Sample, **options: Any) -> Array:
+    """The model of `foldwise`, or of an optimizer with other options."""
+    optimizer = sample.optimizer(**options)
     means, stds = optimizer.predict(sample.configs)
     fit, gp = optimizer.model.look()
     return sample.log_density(means, stds**2 + fit.scale**2 * gp.kernel.noise)
@@ -130,6 +131,7 @@ def _loss(
 
 VARIANTS: dict[str, Callable[[Sample], Array]] = {
     "little noise expected, as drbqo": partial(plain, method="drbqo"),
+    "no priors": partial(plain, hyperparameters="mle"),
     "Matern 5/2": partial(plain, kernel="matern52"),
     "Matern 3/2": partial(plain, kernel="matern32"),
     "noise by fold": ByFold(
