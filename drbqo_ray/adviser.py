@@ -81,7 +81,8 @@ class Adviser:
         covariance = gp.covariance(self.history.config_Z[[number]])
         if report == "filled":
             missing = np.isnan(self.history.table(np.array([number]))[0])
-            covariance = covariance * np.outer(missing, missing)
+            covariance = (covariance + gp.kernel.noise * np.eye(len(means))) * missing
+            covariance *= missing[:, None]
 
         def user(value: float) -> float:
             return float(self.sign * (fit.center + fit.scale * value))
@@ -156,19 +157,35 @@ class Adviser:
         """How sure the recommendation is, from DRAWS draws of the posterior; robust values are
         compared, whatever the method reports."""
         best, _ = self._best(self.report)
-        fit, gp = self.model.look()
+        fit, _ = self.model.look()
         rivals = np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
-        z = self.history.config_Z[[best, *rivals[rivals != best]]]
-        seen, top = [], []
-        for _ in range(DRAWS // DRAWS_TOGETHER):
-            paths = draw_paths(gp, [rng] * DRAWS_TOGETHER)
-            robust = RobustPaths(paths, self.uncertainty, self.reference)
-            U = maximize(robust, self.space, self.incumbents(gp), rng, lean=True)
-            top.append(robust(self.space.features(U), np.arange(len(U)))[0])
-            seen.append(robust.values(z))
-        found = certainty_of(np.concatenate(seen), np.concatenate(top), 0)
+        numbers = np.array([best, *rivals[rivals != best]])
+        draws = [self._robust_draws(numbers, rng) for _ in range(DRAWS // DRAWS_TOGETHER)]
+        values = np.concatenate(draws)
+        found = certainty_of(values[:, :-1], values[:, -1], 0)
         ends = sorted(self.sign * (fit.center + fit.scale * end) for end in found.interval)
         return Certainty(found.probability, (ends[0], ends[1]), fit.scale * found.loss)
+
+    def _robust_draws(self, numbers: Indices, rng: np.random.Generator) -> Array:
+        """Draws of the robust values of k configs, and of the best config of each draw,
+        (T, k + 1).
+
+        Where configs are judged by their scores, those that are there stay, and the missing ones
+        are drawn with their noise.
+        """
+        fit, gp = self.model.look()
+        paths = draw_paths(gp, [rng] * DRAWS_TOGETHER)
+        robust = RobustPaths(paths, self.uncertainty, self.reference)
+        U = maximize(robust, self.space, self.incumbents(gp), rng, lean=True)
+        new, _ = paths.with_gradient(self.space.features(U), np.arange(len(U)))  # (T, n)
+        seen = paths.roughly(self.history.config_Z[numbers])  # (T, k, n)
+        rows = np.concatenate([seen, new[:, None]], axis=1)
+        if self.report == "filled":
+            rows += math.sqrt(gp.kernel.noise) * rng.standard_normal(rows.shape)
+            scores = (self.history.table(numbers) - fit.center) / fit.scale
+            rows[:, :-1] = np.where(np.isnan(scores), rows[:, :-1], scores)
+        values = self._values(rows.reshape(-1, len(self.reference)), "robust")
+        return values.reshape(rows.shape[:2])
 
     def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What m evaluated configs are judged by, on the user's scale, (m, n)."""

@@ -60,6 +60,47 @@ def test_certainty_agrees_with_draws_from_the_exact_posterior():
     assert found.loss > 0.5 * among_seen
 
 
+def rough(evaluations: int) -> Optimizer:
+    """A search that judges configs by their scores, and scores that jump about."""
+    opt = Optimizer(SPACE, 3, method="foldwise", seed=2)
+    for _ in range(evaluations):
+        suggestion = opt.ask()
+        jump = 0.1 * np.sin(1e4 * suggestion.config["a"] + 77 * suggestion.context)
+        opt.tell(suggestion.id, score(suggestion.config, suggestion.context) + jump)
+    return opt
+
+
+def test_by_scores_a_config_with_all_folds_trained_is_known():
+    opt = rough(40)
+    best = opt.recommend()
+    assert best.context_stds == [0.0, 0.0, 0.0]
+    assert opt.certainty().interval == pytest.approx([best.robust_value] * 2, abs=1e-12)
+
+
+def test_by_scores_certainty_agrees_with_draws_of_the_missing_scores():
+    opt = rough(10)
+    found, best = opt.certainty(), opt.recommend()
+    fit, gp = opt.model.look()
+    configs = [o.config for o in opt.observations]
+    distinct = [c for k, c in enumerate(configs) if c not in configs[:k]]
+    z = opt.space.features(np.array([opt.space.to_unit(c) for c in distinct]))
+    covariance = gp.covariance(z) + gp.kernel.noise * np.eye(3 * len(z))
+    draws = np.random.default_rng(0).multivariate_normal(
+        gp.means(z).ravel(), covariance, 4000, method="eigh"
+    )
+    draws = fit.center + fit.scale * draws.reshape(4000, -1, 3)
+    for seen in opt.observations:
+        draws[:, distinct.index(seen.config), seen.context] = seen.score
+    robust = opt.uncertainty.solve(draws.reshape(-1, 3), opt.reference)[0].reshape(4000, -1)
+    own = robust[:, distinct.index(best.config)]
+    assert own.std() > 0.01
+    low, high = np.quantile(own, [0.025, 0.975])
+    assert found.interval == pytest.approx((low, high), abs=own.std())
+    exact = np.mean(robust.argmax(axis=1) == distinct.index(best.config))
+    assert found.probability == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 64))
+    assert found.loss > 0.7 * (robust.max(axis=1) - own).mean()
+
+
 def test_looking_is_repeatable_changes_nothing_and_follows_the_mode():
     opt, twin, mirror = searched(16), searched(16), searched(16, mode="min")
     assert opt.certainty() == opt.certainty()
