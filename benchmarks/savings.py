@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.cells import Cell, Look
 from benchmarks.table import Line, mean_interval
 
-LIMITS = (0.002, 0.005, 0.007, 0.01, 0.02)
+LIMITS = (0.001, 0.002, 0.005, 0.01, 0.02)
 LEAST_SAVED, MOST_LOST = 20.0, 0.005
-RECOMMENDED = 0.007
+RECOMMENDED = 0.005
 
 
 def stop_at(looks: Sequence[Look], limit: float) -> Look:
