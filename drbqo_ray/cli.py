@@ -205,7 +205,7 @@ def report(directory: str, name: str | None, out: str | None, watch: bool, port:
 def methods() -> None:
     """List the methods that --method takes."""
     for name, method in METHODS.items():
-        click.echo(f"{name:<16}{method.propose:<13}{method.context_rule:<10}{method.report}")
+        click.echo(f"{name:<16}{method.propose:<15}{method.context_rule:<10}{method.report}")
 
 
 @cli.command()

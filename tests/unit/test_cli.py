@@ -168,7 +168,10 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 def test_methods_are_listed() -> None:
     lines = invoke("methods").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(METHODS)
+    assert [line.split() for line in lines] == [
+        [name, method.propose, method.context_rule, method.report]
+        for name, method in METHODS.items()
+    ]
 
 
 def write_run(directory: Path, name: str = "C", finish: bool = True, told: int = 4) -> Journal:
