@@ -44,14 +44,14 @@ def weigh_folds(posterior: Posterior, ranking: Ranking) -> FoldWeights | None:
         return None
     p, q = np.array(row.weights), posterior.reference
     n = len(q)
-    inputs = np.repeat(posterior.inputs[[row.number]], n, axis=0)
+    stds = posterior.judged_stds(np.full(n, row.number), np.eye(n))
     measure, distance, limit = divergence(posterior.set, p, q) or (None, None, None)
     return FoldWeights(
         config=row.number,
         weights=row.weights,
         reference=tuple(float(w) for w in q),
         fold_means=row.fold_means,
-        fold_stds=tuple(float(s) for s in posterior.stds(inputs, np.eye(n))),
+        fold_stds=tuple(float(s) for s in stds),
         measure=measure,
         distance=distance,
         limit=limit,

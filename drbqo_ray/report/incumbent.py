@@ -79,12 +79,12 @@ def _checkpoint(
     usable = np.flatnonzero(past.usable)
     if not len(usable):
         return None
-    gains = past.predict(past.inputs[usable])
+    gains = past.gains[usable]
     robust, weights = past.robust(gains)
     values = robust if report == "robust" else gains @ past.reference
     best = int(np.argmax(values))
     value = float(past.user(robust[best]))
-    std = float(past.stds(past.inputs[usable[[best]]], weights[[best]])[0])
+    std = float(past.judged_stds(usable[[best]], weights[[best]])[0])
     return Checkpoint(
         evaluations=size,
         seconds=told_at.get(size - 1),

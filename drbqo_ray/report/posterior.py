@@ -76,14 +76,18 @@ class Posterior:
         or scores where there are some and what the model fills in elsewhere."""
         if not self.filled:
             return self.predict(self.inputs)
+        draws = ScoreDraws(self.set, self.reference, score_normals(len(self.reference)))
+        return draws.filled(self.gp, self.inputs, self._table)
+
+    @cached_property
+    def _table(self) -> Array:
+        """Standardized mean scores (m, n) of the configs, NaN in folds that have none."""
         ok = ~np.isnan(self.scores)
         where = (self.numbers[ok], self.contexts[ok])
         sums, counts = np.zeros((2, len(self.inputs), len(self.reference)))
         np.add.at(sums, where, (self.sign * self.scores[ok] - self.fit.center) / self.fit.scale)
         np.add.at(counts, where, 1.0)
-        scores = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-        draws = ScoreDraws(self.set, self.reference, score_normals(len(self.reference)))
-        return draws.filled(self.gp, self.inputs, scores)
+        return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
     def predict(self, inputs: Array) -> Array:
         """Standardized posterior means (k, n) at model inputs (k, d)."""
@@ -108,12 +112,29 @@ class Posterior:
         variance = prior - np.einsum("Nk,Nk->k", half, half)
         return np.asarray(self.fit.scale * np.sqrt(np.maximum(variance, 0.0)))
 
+    def judged_stds(self, numbers: npt.ArrayLike, p: Array) -> Array:
+        """Deviation (k,) on the user's scale of what configs (k,) are judged by, averaged with
+        weights p (k, n). Scores that are there are known; missing ones have their noise as well."""
+        chosen = np.asarray(numbers, dtype=np.int64)
+        unknown, noise = self._unknown(chosen, p)
+        return np.hypot(self.stds(self.inputs[chosen], unknown), np.sqrt(noise))
+
     def gap_std(self, one: int, other: int, p: Array) -> float:
-        """Posterior deviation, on the user's scale, of the difference of two configs, each averaged
-        with its own row of weights p (2, n)."""
+        """Deviation, on the user's scale, of the difference of two configs as they are judged, each
+        averaged with its own row of weights p (2, n)."""
         covariance = self.gp.covariance(self.inputs[[one, other]])  # (2 n, 2 n)
-        weights = np.concatenate([p[0], -p[1]])
-        return float(self.fit.scale * np.sqrt(max(weights @ covariance @ weights, 0.0)))
+        unknown, noise = self._unknown(np.array([one, other]), p)
+        weights = np.concatenate([unknown[0], -unknown[1]])
+        variance = self.fit.scale**2 * (weights @ covariance @ weights) + noise.sum()
+        return float(np.sqrt(max(variance, 0.0)))
+
+    def _unknown(self, numbers: Indices, p: Array) -> tuple[Array, Array]:
+        """Weights p (k, n) of configs without the folds whose scores are known, and the variance
+        (k,) that the noise of the others adds, on the user's scale."""
+        if not self.filled:
+            return p, np.zeros(len(numbers))
+        unknown = p * np.isnan(self._table[numbers])
+        return unknown, self.noise_std**2 * (unknown**2).sum(axis=1)
 
     @property
     def noise_std(self) -> float:

@@ -165,7 +165,7 @@ def _rows(
 ) -> tuple[ConfigRow, ...]:
     robust, mean, weights = values
     gains, q = posterior.gains, posterior.reference
-    stds = posterior.stds(posterior.inputs[shown], weights[shown])
+    stds = posterior.judged_stds(shown, weights[shown])
     spreads = spread(posterior, shown)
     tally = _tally(posterior)
     rows = []
