@@ -23,7 +23,7 @@ from drbqo_ray.errors import (
     ObjectiveError,
     ProblemChanged,
 )
-from drbqo_ray.methods import METHODS
+from drbqo_ray.methods import DEFAULT, METHODS
 from drbqo_ray.terminal import printable, printable_lines
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -117,7 +117,7 @@ def cli() -> None:
 @click.option("--radius", type=Radius(), default="1", show_default=True, help='Or "auto".')
 @click.option("--storage", required=True, metavar="DIR", help="Where the journal is kept.")
 @click.option("--name", help="Name of the run below DIR; without it DIR is the run itself.")
-@click.option("--method", type=click.Choice(list(METHODS)), default="drbqo", show_default=True)
+@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True)
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--stop-when", metavar="RULE", help='Stop early, e.g. "loss < 0.002".')

@@ -64,6 +64,8 @@ METHODS: dict[str, Method] = {
     "foldwise": Method("gain-per-fold", "variance", "filled", rough=True),
 }
 
+DEFAULT = "foldwise"  # wherever folds are trained; a bare `Optimizer` is the paper's algorithm
+
 
 def find_method(name: str, context_rule: str | None = None) -> Method:
     """The recipe of a method, with its context rule replaced if one is given."""

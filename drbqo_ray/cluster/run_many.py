@@ -18,6 +18,7 @@ from drbqo_ray.cluster.runner import drive, earlier_result
 from drbqo_ray.cluster.storage import Place, find_place
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import InvalidInput
+from drbqo_ray.methods import DEFAULT
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.space import Space
 
@@ -28,7 +29,7 @@ def run_many(
     contexts: int | npt.ArrayLike,
     *,
     n_evaluations: int,
-    methods: Sequence[str] = ("drbqo",),
+    methods: Sequence[str] = (DEFAULT,),
     uncertainties: Sequence[UncertaintySet | float | str] = (1.0,),
     seeds: Iterable[int] = range(5),
     mode: Literal["max", "min"] = "max",
@@ -51,7 +52,7 @@ def run_many(
     """Run every combination of method, uncertainty set and seed on one cluster.
 
     Each combination is a run of its own with its own journal, named for example
-    `drbqo_radius-1_seed-0`. By default each run evaluates one fold at a time, so that it is the
+    `foldwise_radius-1_seed-0`. By default each run evaluates one fold at a time, so that it is the
     exact algorithm and can be repeated, and the slots are filled by running many runs at once.
 
     Args:

@@ -17,6 +17,7 @@ from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.storage import begin, find_place, prepare
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import ObjectiveError, RunFailed
+from drbqo_ray.methods import DEFAULT
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.space import Space
 from drbqo_ray.stopping import StopRule
@@ -31,7 +32,7 @@ def run(
     contexts: int | npt.ArrayLike,
     *,
     n_evaluations: int,
-    method: str = "drbqo",
+    method: str = DEFAULT,
     uncertainty: UncertaintySet | float | str = 1.0,
     mode: Literal["max", "min"] = "max",
     n_initial: int | None = None,
@@ -62,8 +63,8 @@ def run(
         space: the search space, or a dict of parameters.
         contexts: number n of folds, or sample vectors (n, m).
         n_evaluations: evaluations of single folds in all, failed ones included.
-        method, uncertainty, mode, n_initial, kernel, context_rule, reference, seed: see
-            `Optimizer`.
+        method: name of a recipe, see `drbqo_ray.methods`; "drbqo" is the paper's.
+        uncertainty, mode, n_initial, kernel, context_rule, reference, seed: see `Optimizer`.
         storage: directory for the run's journal, or an address such as s3://bucket/runs. Without
             it the journal is kept in a private temporary directory that goes with the result.
         name: name of the run below `storage`; without it `storage` is the run's own directory.

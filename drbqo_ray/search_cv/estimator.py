@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.foreign_domains import convert_space
+from drbqo_ray.methods import DEFAULT
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.parameters import Float, Int
 from drbqo_ray.search_cv.best_estimator import BestEstimatorMixin
@@ -55,7 +56,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         n_evaluations: fold fits in all. A finite space is never trained twice, so fewer are made
             where it has fewer pairs of config and fold.
         uncertainty: a set, a chi-square radius >= 0, or "auto".
-        method: name of a recipe, see `drbqo_ray.methods`.
+        method: name of a recipe, see `drbqo_ray.methods`; "drbqo" is the paper's.
         stop_when: stop early when sure enough, e.g. "loss < 0.002".
         scoring: a metric's name, a callable, or a list or dict of several metrics, of which the
             one named by `refit`, else the first, is optimized.
@@ -99,7 +100,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         cv: Any = 5,
         n_evaluations: int = 60,
         uncertainty: UncertaintySet | float | str = 1.0,
-        method: str = "drbqo",
+        method: str = DEFAULT,
         stop_when: str | None = None,
         scoring: Any = None,
         refit: bool | str | Callable[[dict[str, Any]], int] = True,

@@ -22,6 +22,7 @@ from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searc
 from drbqo_ray.certainty import Certainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
+from drbqo_ray.methods import DEFAULT
 from drbqo_ray.records import Observation, Recommendation
 from drbqo_ray.space import Space
 from drbqo_ray.tune_searcher.experiment import kept_trials
@@ -56,7 +57,8 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         fold_key: key of the fold in the config.
         metric: name of the score in the results, "a/b" if nested; `tune.TuneConfig` may give it.
         mode: "max" or "min"; `tune.TuneConfig` may give it.
-        method, uncertainty, seed: see `Optimizer`.
+        method: name of a recipe, see `drbqo_ray.methods`; "drbqo" is the paper's.
+        uncertainty, seed: see `Optimizer`.
         points_to_evaluate: configs to run first, in order, with or without a fold. What they
             leave out is drawn at random.
         evaluated_rewards: scores of these points, so that they need not be run: a number, a list
@@ -78,7 +80,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         fold_key: str = "fold",
         metric: str | None = None,
         mode: Literal["min", "max"] | None = None,
-        method: str = "drbqo",
+        method: str = DEFAULT,
         uncertainty: UncertaintySet | float | str = 1.0,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[Any] | None = None,

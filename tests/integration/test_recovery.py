@@ -219,13 +219,22 @@ def test_a_serial_run_whose_driver_is_killed_makes_the_suggestions_of_an_uncut_o
 ):
     calls = tmp_path / "calls"
     calls.mkdir()
-    options = ("--method", "drbqo", "--in-flight", "1", "--evaluations", "14", "--seconds", "0.1")
+    options = (
+        "--method",
+        "foldwise",
+        "--in-flight",
+        "1",
+        "--evaluations",
+        "20",
+        "--seconds",
+        "0.1",
+    )
     driver = Driver(two_cpus, tmp_path / "cut", calls, *options)
-    driver.wait_for(b"ack", 10)
+    driver.wait_for(b"ack", 14)
     time.sleep(0.15)
     driver.end(signal.SIGKILL)
-    finish_here(tmp_path / "cut", calls, 14, method="drbqo", max_in_flight=1)
-    uncut = work_by_hand(problem_in(tmp_path / "cut"), 14)
+    finish_here(tmp_path / "cut", calls, 20, method="foldwise", max_in_flight=1)
+    uncut = work_by_hand(problem_in(tmp_path / "cut"), 20)
     asked = [
         (data["id"], data["config"], data["context"], data["seed"])
         for data in records_of(tmp_path / "cut", "ask")

@@ -68,10 +68,11 @@ def test_a_parallel_run_uses_its_budget_and_its_journal_tells_it_all(tmp_path):
     assert ray.is_initialized()
 
 
-def test_a_serial_run_is_the_optimizer_asked_and_told_by_hand():
-    result = quick_run(size=12, method="drbqo", seed=4, max_in_flight=1)
-    optimizer = dr.Optimizer(SPACE, 3, seed=4)
-    for _ in range(12):
+@pytest.mark.parametrize("method", ["drbqo", "foldwise"])
+def test_a_serial_run_is_the_optimizer_asked_and_told_by_hand(method):
+    result = quick_run(size=16, method=method, seed=4, max_in_flight=1)
+    optimizer = dr.Optimizer(SPACE, 3, method=method, seed=4)
+    for _ in range(16):
         suggestion = optimizer.ask()
         optimizer.tell(suggestion.id, smooth(suggestion.config, suggestion.context, 0))
     assert result.observations == optimizer.observations

@@ -42,10 +42,11 @@ class TestSuggest:
         assert first == again
         assert first != other
 
-    def test_the_suggestions_are_those_of_the_optimizer(self):
+    @pytest.mark.parametrize("method", ["drbqo", "foldwise"])
+    def test_the_suggestions_are_those_of_the_optimizer(self, method):
         space = {"x": dr.Float(0, 1), "net/width": dr.Int(1, 8)}
-        optimizer = dr.Optimizer(space, 3, seed=5)
-        for config in run(ready(seed=5), map(str, range(12))):
+        optimizer = dr.Optimizer(space, 3, method=method, seed=5)
+        for config in run(ready(method=method, seed=5), map(str, range(12))):
             asked = optimizer.ask()
             values = {"x": config["x"], "net/width": config["net"]["width"]}
             assert (asked.config, asked.context) == (values, config["fold"])
