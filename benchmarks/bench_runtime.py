@@ -95,7 +95,7 @@ def timed_run(
     clock = Clock()
     result = run(
         objective, space, contexts, n_evaluations=size, storage=storage, progress=False,
-        max_in_flight=2, callbacks=[clock], seed=seed,
+        max_in_flight=2, method="drbqo", callbacks=[clock], seed=seed,
     )  # fmt: skip
     frame = result.to_dataframe()
     return clock, dict(zip(frame["id"], frame["seconds"], strict=True))

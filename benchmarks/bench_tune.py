@@ -42,6 +42,7 @@ from drbqo_ray.tune_searcher import DRBQOSearch
 from workers.svm import sonar
 
 FOLDS, RADIUS, EVALUATIONS, AT_ONCE = 5, 1.0, 40, 2
+METHOD = "drbqo"
 MOST_OVERHEAD_MS = 5.0
 RESAMPLES = 10_000
 Config = dict[str, Any]
@@ -73,7 +74,7 @@ def smooth(config: Config) -> float:
 
 def overhead(trials: int) -> tuple[list[float], float, float]:
     """Extra milliseconds of each trial, mean milliseconds of the optimizer, and of one save."""
-    search = DRBQOSearch(n_folds=FOLDS)
+    search = DRBQOSearch(n_folds=FOLDS, method=METHOD)
     space = {name: tune.uniform(0, 1) for name in ("x", "y", "z")}
     search.set_search_properties("score", "max", space)
     inside = Stopwatch(search._ready().ledger.optimizer, ("ask", "tell", "stop_reason"))
@@ -99,7 +100,7 @@ def train(config: Config) -> None:
 
 
 def by_tuner(seed: int) -> Config:
-    search = DRBQOSearch(n_folds=FOLDS, uncertainty=RADIUS, seed=seed)
+    search = DRBQOSearch(n_folds=FOLDS, method=METHOD, uncertainty=RADIUS, seed=seed)
     with tempfile.TemporaryDirectory() as storage, contextlib.redirect_stdout(io.StringIO()):
         tune.Tuner(
             train,
@@ -119,8 +120,8 @@ def by_tuner(seed: int) -> Config:
 
 def by_run(seed: int) -> Config:
     result = dr.run(
-        sonar, sonar.space, FOLDS, n_evaluations=EVALUATIONS, uncertainty=RADIUS, seed=seed,
-        max_in_flight=AT_ONCE, progress=False,
+        sonar, sonar.space, FOLDS, n_evaluations=EVALUATIONS, method=METHOD, uncertainty=RADIUS,
+        seed=seed, max_in_flight=AT_ONCE, progress=False,
     )  # fmt: skip
     assert result.recommendation is not None
     assert len(result.observations) == EVALUATIONS
