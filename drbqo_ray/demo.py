@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from drbqo_ray.cluster.runner import run
-from drbqo_ray.methods import DEFAULT, Report
+from drbqo_ray.methods import DEFAULT
 from drbqo_ray.objective import load_objective
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Observation
@@ -24,7 +24,6 @@ OBJECTIVE = "workers.svm:sonar"
 EVALUATIONS = 60
 RADIUS = 1.0
 SLOTS = 2
-CHOICES: dict[str, Report | None] = {"robust": None, "mean": "mean"}
 
 
 def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
@@ -56,19 +55,26 @@ def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
 
 
 def choices_table(worker: Any, observations: Sequence[Observation], seed: int) -> Table:
-    """The robust and the mean choice side by side, by one model of all evaluations."""
-    model = Optimizer(
-        Space(worker.space), worker.n_folds, method=DEFAULT, uncertainty=RADIUS, seed=seed
-    )
-    for seen in observations:
-        model.observe(seen.config, seen.context, seen.score)
+    """The choice of the robust value and that of the mean side by side, from all evaluations."""
+    cautious, plain = (_told(worker, observations, radius, seed) for radius in (RADIUS, 0.0))
     table = Table(title="Robust against mean choice, from the same evaluations")
     for column in ("choice", "C", "gamma", "robust", "mean", "worst fold", "test accuracy"):
         table.add_column(column, justify="left" if column == "choice" else "right")
-    for name, report in CHOICES.items():
-        choice = model.recommend(report=report)
-        test = worker.evaluate_final(choice.config, seed)["test_accuracy"]
-        values = (choice.robust_value, choice.mean_value, min(choice.context_means), test)
-        config = (f"{choice.config[key]:.4g}" for key in ("C", "gamma"))
-        table.add_row(name, *config, *(f"{value:.3f}" for value in values))
+    for name, model in (("robust", cautious), ("mean", plain)):
+        config = model.recommend().config
+        (row,), (even_row,) = cautious.judged([config]), plain.judged([config])
+        robust, _ = cautious.uncertainty.worst_case(row)
+        test = worker.evaluate_final(config, seed)["test_accuracy"]
+        chosen = (f"{config[key]:.4g}" for key in ("C", "gamma"))
+        values = (robust, even_row.mean(), row.min(), test)
+        table.add_row(name, *chosen, *(f"{value:.3f}" for value in values))
     return table
+
+
+def _told(worker: Any, observations: Sequence[Observation], radius: float, seed: int) -> Optimizer:
+    model = Optimizer(
+        Space(worker.space), worker.n_folds, method=DEFAULT, uncertainty=radius, seed=seed
+    )
+    for seen in observations:
+        model.observe(seen.config, seen.context, seen.score)
+    return model
