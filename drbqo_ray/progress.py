@@ -224,10 +224,10 @@ def summary(tally: Tally, last: bool = False) -> str:
 
 
 def best(tally: Tally) -> str:
-    """The best robust value and half of its 95 % interval."""
+    """The best robust value, and half of its 95 % interval unless it is known."""
     if tally.best_robust is None:
         return "-"
-    spread = "" if tally.best_std is None else f" ± {BAND * tally.best_std:.2g}"
+    spread = "" if not tally.best_std else f" ± {BAND * tally.best_std:.2g}"
     return f"{tally.best_robust:.5g}{spread}"
 
 

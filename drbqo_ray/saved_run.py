@@ -104,8 +104,8 @@ def recommendation_lines(
     if found is None:
         yield "best       none: no config has a score and no failed fold"
         return
-    robust, mean = f"{found.robust_value:.6g} ± {BAND * found.std:.2g}", f"{found.mean_value:.6g}"
-    yield f"best       {robust} robust, {mean} mean"
+    band = f" ± {BAND * found.std:.2g}" if found.std else ""
+    yield f"best       {found.robust_value:.6g}{band} robust, {found.mean_value:.6g} mean"
     width = max((len(printable(name, 40)) for name in found.config), default=0)
     for name, value in found.config.items():
         text = f"{value:.8g}" if isinstance(value, float) else value
@@ -117,10 +117,10 @@ def recommendation_lines(
 def in_words(certainty: Certainty) -> str:
     """How sure a recommendation is, as one line."""
     low, high = certainty.interval
+    value = f"{low:.4g} to {high:.4g} ({COVERAGE:.0%})" if low < high else f"{low:.4g}, known"
     return (
-        f"best of those seen with probability {certainty.probability:.2f}; robust value"
-        f" {low:.4g} to {high:.4g} ({COVERAGE:.0%}); expected loss of stopping"
-        f" {certainty.loss:.2g}"
+        f"best of those seen with probability {certainty.probability:.2f}; robust value {value};"
+        f" expected loss of stopping {certainty.loss:.2g}"
     )
 
 

@@ -180,6 +180,15 @@ def table_text(stream: Terminal) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
 
 
+def test_a_value_that_is_known_has_no_band() -> None:
+    stream = io.StringIO()
+    progress = make_progress(None, stream, Clock())
+    progress.on_start("run", 1, 1)
+    progress.on_observation(ok(0), {"best_robust": 0.75, "best_std": 0.0})
+    progress.on_finish(None)
+    assert "best 0.75, folds" in stream.getvalue()
+
+
 def test_the_table_shows_counts_value_folds_use_and_time() -> None:
     stream, clock = Terminal(), Clock()
     progress = make_progress(None, stream, clock)

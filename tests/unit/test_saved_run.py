@@ -1,0 +1,25 @@
+"""How `drbqo status` words a recommendation."""
+
+from drbqo_ray import Recommendation
+from drbqo_ray.certainty import Certainty
+from drbqo_ray.saved_run import in_words, recommendation_lines
+
+
+def found(std: float) -> Recommendation:
+    return Recommendation({"C": 2.0}, 0.75, 0.8, [0.5, 0.5], [0.7, 0.9], [std, std], std)
+
+
+def test_a_band_is_half_of_a_95_percent_interval() -> None:
+    best, config = recommendation_lines(found(0.01))
+    assert best == "best       0.75 ± 0.02 robust, 0.8 mean"
+    assert config.split() == ["C", "=", "2"]
+
+
+def test_what_is_known_has_no_band() -> None:
+    best, _, sure = recommendation_lines(found(0.0), Certainty(0.5, (0.75, 0.75), 0.003))
+    assert best == "best       0.75 robust, 0.8 mean"
+    assert sure.endswith("; robust value 0.75, known; expected loss of stopping 0.003")
+
+
+def test_what_is_not_known_has_an_interval() -> None:
+    assert "robust value 0.7 to 0.8 (95%)" in in_words(Certainty(0.5, (0.7, 0.8), 0.003))
