@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
+from scipy.stats import norm
 
 import drbqo_ray as dr
 from benchmarks.problems import Config, FoldProblem
@@ -23,6 +24,7 @@ Array = np.ndarray
 BAD = 1e25
 EDGE = 0.005  # accuracies are kept this far from 0 and 1 where their logarithms are taken
 MEAN_MEDIAN = 0.1
+STRAY = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +56,15 @@ class Sample:
         return space.features(np.array([space.to_unit(config) for config in self.configs]))
 
     def log_density(self, means: Array, variances: Array) -> Array:
-        """Normal log densities (u,) of the scores that were not told; means, variances (m, n)."""
-        hidden = ~self.told
-        squares = (self.scores - means)[hidden] ** 2 / variances[hidden]
-        return -0.5 * (np.log(2 * math.pi * variances[hidden]) + squares)
+        """Log densities (u,) of the scores that were not told, given normal predictions (m, n).
+
+        A small share of the scores may be anything, so that one score which a model thought
+        impossible does not decide alone.
+        """
+        hidden, scores = ~self.told, self.scores[~self.told]
+        foretold = norm.logpdf(scores, means[hidden], np.sqrt(variances[hidden]))
+        anything = norm.logpdf(scores, self.scores.mean(), max(float(self.scores.std()), 1e-9))
+        return np.logaddexp(math.log(1 - STRAY) + foretold, math.log(STRAY) + anything)
 
 
 def plain(sample: Sample, **options: Any) -> Array:
