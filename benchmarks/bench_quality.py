@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.cells import Cell, read_cells, run_missing
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS
 from benchmarks.radii import OTHERS, PLAIN
-from benchmarks.ranking import Measure, gaps, mean_ranks, scores_of
+from benchmarks.ranking import Measure, everywhere, gaps, mean_ranks, scores_of
 from benchmarks.savings import saving_lines
 from benchmarks.searchers import OWN, SEARCHERS
 from benchmarks.table import Line, add_save_option, mean_interval, publish
@@ -61,7 +61,9 @@ def rank_lines(
     cells: list[Cell], problems: list[str], half: str, budget: int, measure: Measure
 ) -> Iterator[Line]:
     """The mean rank of every series over the problems of a half."""
-    series = [name for name in RANKED if any(a.series == name for c in cells for a in c.answers)]
+    series = everywhere(cells, problems, RANKED, budget)
+    if not series:
+        return
     found = mean_ranks(cells, problems, series, budget, measure)
     if not len(found):
         return

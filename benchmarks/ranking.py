@@ -44,6 +44,15 @@ def ranks(scores: Scores, series: Sequence[str]) -> np.ndarray:
     return rankdata(-table.round(12), axis=1) if len(seeds) else np.empty((0, len(series)))
 
 
+def everywhere(
+    cells: Iterable[Cell], problems: Sequence[str], names: Sequence[str], budget: int
+) -> list[str]:
+    """Those of the series that were run on every one of the problems."""
+    cells = list(cells)
+    found = [set(scores_of(cells, problem, budget, "robust")) for problem in problems]
+    return [name for name in names if found and all(name in series for series in found)]
+
+
 def mean_ranks(
     cells: Iterable[Cell], problems: Sequence[str], series: Sequence[str],
     budget: int, measure: Measure,

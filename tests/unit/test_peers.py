@@ -14,8 +14,9 @@ from benchmarks.bench_quality import lines
 from benchmarks.cells import Answer, Cell, Judge, Look, read_cells, run_missing
 from benchmarks.peers import Purse, answers
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, FoldProblem, open_problem
+from benchmarks.quality_page import page
 from benchmarks.radii import PLAIN, MeanSearch
-from benchmarks.ranking import ranks
+from benchmarks.ranking import everywhere, ranks
 from benchmarks.savings import savings, stop_at
 from benchmarks.searchers import OWN, SEARCHERS
 from benchmarks.table import Line, markdown, mean_interval, publish, ratio, read_lines
@@ -147,6 +148,29 @@ def test_the_champion_misses_its_bound_when_another_has_a_better_rank():
 def looking(problem, seed, *looks):
     found = [Look(spent, loss, 0.5, robust) for spent, loss, robust in looks]
     return Cell(problem, "foldwise", seed, [], found, 0.0, "commit")
+
+
+def test_a_series_that_some_problem_lacks_is_not_ranked():
+    cells = [cell("foldwise", 0, 0.5), cell("mtbo", 0, 0.6)]
+    assert everywhere(cells, ["logistic"], ["foldwise", "mtbo"], 30) == ["foldwise", "mtbo"]
+    cells.append(cell("foldwise", 0, 0.5, "svm-glass"))
+    assert everywhere(cells, ["logistic", "svm-glass"], ["foldwise", "mtbo"], 30) == ["foldwise"]
+
+
+def test_the_page_ranks_and_counts_clear_differences():
+    worth = {"foldwise": 0.9, "drbqo": 0.8, "smac folds": 0.9}
+    cells = [
+        cell(name, seed, value + 0.01 * seed + 0.001 * (seed * len(name) % 3), "svm-glass")
+        for name, value in worth.items()
+        for seed in range(4)
+    ]
+    text = "\n".join(page(cells))
+    assert "## Development problems" in text
+    assert "set aside" not in text
+    ranked = [line for line in text.splitlines() if line.startswith("| drbqo")]
+    assert ranked[0].startswith("| drbqo | 3.00 |")
+    assert ranked[1].startswith("| drbqo | 3 / 0 / 0 |")
+    assert "| smac folds | 0 / 3 / 0 |" in text
 
 
 def test_a_search_stops_at_the_second_look_in_a_row_that_is_sure():

@@ -1,0 +1,137 @@
+"""The quality benchmark on one page: ranks, paired comparisons, means, stop rule, radius.
+
+    python -m benchmarks.quality_page DIR [--seeds 20] > quality.md
+
+DIR holds the cells that `bench_quality` ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.bench_quality import (
+    BUDGETS,
+    CELLS,
+    CHAMPION,
+    HALVES,
+    MEASURES,
+    PEERS,
+    RANKED,
+    radius_lines,
+)
+from benchmarks.cells import Cell, read_cells
+from benchmarks.ranking import Measure, everywhere, gaps, mean_ranks, scores_of
+from benchmarks.savings import saving_lines
+from benchmarks.table import Line, mean_interval
+
+NAMES = {"development": "Development problems", "held-out": "Problems set aside"}
+
+
+def page(cells: Sequence[Cell]) -> Iterator[str]:
+    """The page, line by line."""
+    seeds = 1 + max(cell.seed for cell in cells)
+    yield "# Answer quality at equal fold evaluations"
+    yield ""
+    yield "Made by `python -m benchmarks.bench_quality` and `python -m benchmarks.quality_page`"
+    yield f"(docs/benchmarks.md says what is compared), seeds 0 to {seeds - 1}, commits"
+    yield f"{', '.join(sorted({cell.commit for cell in cells}))}. Larger values are better."
+    for half in ("held-out", "development"):
+        done = {cell.problem for cell in cells}
+        problems = [name for name in HALVES[half] if name in done]
+        if problems:
+            yield from _half(cells, problems, half)
+
+
+def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str]:
+    yield from ("", f"## {NAMES[half]}", "", "Mean rank, 1 is best:", "")
+    yield from _ranks(cells, problems)
+    yield from ("", f"`{CHAMPION}` beside each peer, paired by seed, on {len(problems)} problems")
+    yield from ("with three budgets each: 95 % interval above 0 / around 0 / below 0.", "")
+    yield from _verdicts(cells, problems)
+    for measure, words in zip(MEASURES, ("robust value", "test score"), strict=True):
+        yield from ("", f"Mean {words} after {', '.join(map(str, BUDGETS))} folds:", "")
+        yield from _means(cells, problems, measure)
+    yield from ("", f"What a stop rule does to `{CHAMPION}`:", "")
+    yield from _plain(saving_lines(cells, problems, half))
+    radii = [line for b in BUDGETS for line in radius_lines(cells, problems, half, b)]
+    if radii:
+        yield from ("", "Test score against that of a search without robustness:", "")
+        yield from _plain(radii)
+
+
+def _ranks(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
+    series = everywhere(cells, problems, RANKED, BUDGETS[0])
+    found = {
+        f"{measure}, {budget} folds": mean_ranks(cells, problems, series, budget, measure)
+        for measure in MEASURES
+        for budget in BUDGETS
+    }
+    columns = {name: table.mean(axis=0) for name, table in found.items() if len(table)}
+    yield from _head(["searcher", *columns])
+    by_robust = np.mean(list(columns.values())[: len(BUDGETS)], axis=0)
+    for k in np.argsort(by_robust, kind="stable"):
+        marks = ["**" if column[k] == column.min() else "" for column in columns.values()]
+        ranks = [f"{column[k]:.2f}" for column in columns.values()]
+        yield _row([series[k], *(m + rank + m for m, rank in zip(marks, ranks, strict=True))])
+
+
+def _verdicts(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
+    yield from _head(["peer", *MEASURES])
+    for peer in [*everywhere(cells, problems, [*RANKED[1:7], *PEERS], BUDGETS[0])]:
+        yield _row([peer, *(_verdict(cells, problems, peer, m) for m in MEASURES)])
+
+
+def _verdict(cells: Sequence[Cell], problems: list[str], peer: str, measure: Measure) -> str:
+    counts = [0, 0, 0]
+    for problem in problems:
+        for budget in BUDGETS:
+            found = gaps(scores_of(cells, problem, budget, measure), CHAMPION, peer)
+            if found:
+                _, low, high = mean_interval(found)
+                counts[0 if low > 0 else 2 if high < 0 else 1] += 1
+    return " / ".join(map(str, counts))
+
+
+def _means(cells: Sequence[Cell], problems: list[str], measure: Measure) -> Iterator[str]:
+    series = everywhere(cells, problems, RANKED, BUDGETS[0])
+    tables = {name: [scores_of(cells, name, b, measure) for b in BUDGETS] for name in problems}
+    shown = [name for name in problems if CHAMPION in tables[name][0]]
+    yield from _head(["searcher", *shown])
+    for name in series:
+        means = [
+            " ".join(f"{np.mean(list(scores[name].values())):.3f}" for scores in tables[problem])
+            for problem in shown
+        ]
+        yield _row([name, *means])
+
+
+def _plain(lines: Iterator[Line] | list[Line]) -> Iterator[str]:
+    yield from _head(["", "", "mean [95 % interval over problems]"])
+    for line in lines:
+        yield _row([line.what, line.setting, line.figure])
+
+
+def _head(cells: Sequence[str]) -> Iterator[str]:
+    yield _row(cells)
+    yield "|---" + "|--:" * (len(cells) - 1) + "|"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--seeds", type=int, default=20)
+    args = parser.parse_args()
+    found = read_cells(args.directory / CELLS).values()
+    print("\n".join(page([cell for cell in found if cell.seed < args.seeds])))
+
+
+if __name__ == "__main__":
+    main()
