@@ -24,7 +24,15 @@ from benchmarks.bench_quality import (
     radius_lines,
 )
 from benchmarks.cells import Cell, read_cells
-from benchmarks.ranking import Measure, everywhere, gaps, mean_ranks, scores_of
+from benchmarks.ranking import (
+    Measure,
+    Scores,
+    everywhere,
+    gaps,
+    mean_ranks,
+    scores_of,
+    shared_seeds,
+)
 from benchmarks.savings import saving_lines
 from benchmarks.table import Line, mean_interval
 
@@ -47,7 +55,8 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str]:
-    yield from ("", f"## {NAMES[half]}", "", "Mean rank, 1 is best:", "")
+    yield from ("", f"## {NAMES[half]}", "", f"Cuts of the data: {_cuts(cells, problems)}.", "")
+    yield from ("Mean rank, 1 is best:", "")
     yield from _ranks(cells, problems)
     yield from ("", f"`{CHAMPION}` beside each peer, paired by seed, on {len(problems)} problems")
     yield from ("with three budgets each: 95 % interval above 0 / around 0 / below 0.", "")
@@ -61,6 +70,13 @@ def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str
     if radii:
         yield from ("", "Test score against that of a search without robustness:", "")
         yield from _plain(radii)
+
+
+def _cuts(cells: Sequence[Cell], problems: list[str]) -> str:
+    """How many seeds every ranked searcher has run, problem by problem."""
+    series = everywhere(cells, problems, RANKED, BUDGETS[0])
+    scores = {name: scores_of(cells, name, BUDGETS[0], "robust") for name in problems}
+    return ", ".join(f"{name} {len(shared_seeds(scores[name], series))}" for name in problems)
 
 
 def _ranks(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
@@ -103,10 +119,15 @@ def _means(cells: Sequence[Cell], problems: list[str], measure: Measure) -> Iter
     yield from _head(["searcher", *shown])
     for name in series:
         means = [
-            " ".join(f"{np.mean(list(scores[name].values())):.3f}" for scores in tables[problem])
+            " ".join(f"{_mean(scores, name, series):.3f}" for scores in tables[problem])
             for problem in shown
         ]
         yield _row([name, *means])
+
+
+def _mean(scores: Scores, name: str, series: Sequence[str]) -> float:
+    """The mean of one series over the seeds that all series have."""
+    return float(np.mean([scores[name][seed] for seed in shared_seeds(scores, series)]))
 
 
 def _plain(lines: Iterator[Line] | list[Line]) -> Iterator[str]:
