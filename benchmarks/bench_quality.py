@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -76,13 +77,13 @@ def rank_lines(
 
 
 def radius_lines(cells: list[Cell], problems: list[str], half: str, budget: int) -> Iterator[Line]:
-    """What a radius gains in test score over none, the mean over problems and seeds."""
-    for series in OTHERS:
-        by_problem = [gaps(scores_of(cells, p, budget, "test"), series, PLAIN) for p in problems]
+    """What a radius gains over none, the mean over problems and seeds."""
+    for measure, series in product(MEASURES, OTHERS):
+        by_problem = [gaps(scores_of(cells, p, budget, measure), series, PLAIN) for p in problems]
         means = [float(np.mean(found)) for found in by_problem if found]
         if means:
             middle, low, high = mean_interval(means)
-            yield Line("quality", f"test, {series} less radius 0", f"{half}, {budget} folds",
+            yield Line("quality", f"{measure}, {series} less radius 0", f"{half}, {budget} folds",
                        middle, "", low, high, note=f"{len(means)} problems")  # fmt: skip
 
 

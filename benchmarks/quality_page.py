@@ -68,7 +68,7 @@ def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str
     yield from _plain(saving_lines(cells, problems, half))
     radii = [line for b in BUDGETS for line in radius_lines(cells, problems, half, b)]
     if radii:
-        yield from ("", "Test score against that of a search without robustness:", "")
+        yield from ("", "What a radius changes against a search for the best mean:", "")
         yield from _plain(radii)
 
 
