@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.cells import Cell, read_cells, run_missing
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS
 from benchmarks.radii import OTHERS, PLAIN
-from benchmarks.ranking import Measure, everywhere, gaps, mean_ranks, scores_of
+from benchmarks.ranking import Measure, complete, gaps, mean_ranks, scores_of
 from benchmarks.savings import saving_lines
 from benchmarks.searchers import OWN, SEARCHERS
 from benchmarks.table import Line, add_save_option, mean_interval, publish
@@ -62,7 +62,7 @@ def rank_lines(
     cells: list[Cell], problems: list[str], half: str, budget: int, measure: Measure
 ) -> Iterator[Line]:
     """The mean rank of every series over the problems of a half."""
-    series = everywhere(cells, problems, RANKED, budget)
+    series = complete(cells, problems, RANKED, budget)
     if not series:
         return
     found = mean_ranks(cells, problems, series, budget, measure)

@@ -19,7 +19,6 @@ from benchmarks.bench_quality import (
     CHAMPION,
     HALVES,
     MEASURES,
-    PEERS,
     RANKED,
     radius_lines,
 )
@@ -27,7 +26,7 @@ from benchmarks.cells import Cell, read_cells
 from benchmarks.ranking import (
     Measure,
     Scores,
-    everywhere,
+    complete,
     gaps,
     mean_ranks,
     scores_of,
@@ -74,13 +73,13 @@ def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str
 
 def _cuts(cells: Sequence[Cell], problems: list[str]) -> str:
     """How many seeds every ranked searcher has run, problem by problem."""
-    series = everywhere(cells, problems, RANKED, BUDGETS[0])
+    series = complete(cells, problems, RANKED, BUDGETS[0])
     scores = {name: scores_of(cells, name, BUDGETS[0], "robust") for name in problems}
     return ", ".join(f"{name} {len(shared_seeds(scores[name], series))}" for name in problems)
 
 
 def _ranks(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
-    series = everywhere(cells, problems, RANKED, BUDGETS[0])
+    series = complete(cells, problems, RANKED, BUDGETS[0])
     found = {
         f"{measure}, {budget} folds": mean_ranks(cells, problems, series, budget, measure)
         for measure in MEASURES
@@ -97,7 +96,8 @@ def _ranks(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
 
 def _verdicts(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
     yield from _head(["peer", *MEASURES])
-    for peer in [*everywhere(cells, problems, [*RANKED[1:7], *PEERS], BUDGETS[0])]:
+    done = {answer.series for cell in cells if cell.problem in problems for answer in cell.answers}
+    for peer in (name for name in RANKED[1:] if name in done):
         yield _row([peer, *(_verdict(cells, problems, peer, m) for m in MEASURES)])
 
 
@@ -113,7 +113,7 @@ def _verdict(cells: Sequence[Cell], problems: list[str], peer: str, measure: Mea
 
 
 def _means(cells: Sequence[Cell], problems: list[str], measure: Measure) -> Iterator[str]:
-    series = everywhere(cells, problems, RANKED, BUDGETS[0])
+    series = complete(cells, problems, RANKED, BUDGETS[0])
     tables = {name: [scores_of(cells, name, b, measure) for b in BUDGETS] for name in problems}
     shown = [name for name in problems if CHAMPION in tables[name][0]]
     yield from _head(["searcher", *shown])

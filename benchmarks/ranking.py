@@ -44,13 +44,15 @@ def ranks(scores: Scores, series: Sequence[str]) -> np.ndarray:
     return rankdata(-table.round(12), axis=1) if len(seeds) else np.empty((0, len(series)))
 
 
-def everywhere(
+def complete(
     cells: Iterable[Cell], problems: Sequence[str], names: Sequence[str], budget: int
 ) -> list[str]:
-    """Those of the series that were run on every one of the problems."""
+    """Those of the series that have run as many seeds as any of them, on every problem."""
     cells = list(cells)
-    found = [set(scores_of(cells, problem, budget, "robust")) for problem in problems]
-    return [name for name in names if found and all(name in series for series in found)]
+    tables = [scores_of(cells, problem, budget, "robust") for problem in problems]
+    runs = {name: [len(table.get(name, {})) for table in tables] for name in names}
+    most = [max(counts) for counts in zip(*runs.values(), strict=True)]
+    return [name for name in names if problems and runs[name] == most and min(most) > 0]
 
 
 def mean_ranks(

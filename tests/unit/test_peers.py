@@ -16,7 +16,7 @@ from benchmarks.peers import Purse, answers
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, FoldProblem, open_problem
 from benchmarks.quality_page import page
 from benchmarks.radii import PLAIN, MeanSearch
-from benchmarks.ranking import everywhere, ranks
+from benchmarks.ranking import complete, ranks
 from benchmarks.savings import savings, stop_at
 from benchmarks.searchers import OWN, SEARCHERS
 from benchmarks.table import Line, markdown, mean_interval, publish, ratio, read_lines
@@ -150,11 +150,15 @@ def looking(problem, seed, *looks):
     return Cell(problem, "foldwise", seed, [], found, 0.0, "commit")
 
 
-def test_a_series_that_some_problem_lacks_is_not_ranked():
+def test_a_series_that_lacks_a_problem_or_a_seed_is_not_ranked():
     cells = [cell("foldwise", 0, 0.5), cell("mtbo", 0, 0.6)]
-    assert everywhere(cells, ["logistic"], ["foldwise", "mtbo"], 30) == ["foldwise", "mtbo"]
+    assert complete(cells, ["logistic"], ["foldwise", "mtbo"], 30) == ["foldwise", "mtbo"]
     cells.append(cell("foldwise", 0, 0.5, "svm-glass"))
-    assert everywhere(cells, ["logistic", "svm-glass"], ["foldwise", "mtbo"], 30) == ["foldwise"]
+    assert complete(cells, ["logistic", "svm-glass"], ["foldwise", "mtbo"], 30) == ["foldwise"]
+    cells.append(cell("mtbo", 0, 0.5, "svm-glass"))
+    assert len(complete(cells, ["logistic", "svm-glass"], ["foldwise", "mtbo"], 30)) == 2
+    cells.append(cell("foldwise", 1, 0.5, "svm-glass"))
+    assert complete(cells, ["logistic", "svm-glass"], ["foldwise", "mtbo"], 30) == ["foldwise"]
 
 
 def test_the_page_ranks_and_counts_clear_differences():
