@@ -1,6 +1,6 @@
 """Which model foretells scores it was not told? Variants beside the model of `foldwise`.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.bench_model [--seeds 20] [--half development]
+    OMP_NUM_THREADS=1 python -m benchmarks.bench_model [--seeds 20] [--group development]
 
 Configs are random. Few scores are those of a search that has just begun: some configs on one fold
 each. Of many, some configs are told on all folds. The model is asked for the folds that are
@@ -25,10 +25,9 @@ import numpy as np
 
 from benchmarks.cells import settle
 from benchmarks.model_variants import BOUNDED, VARIANTS, Sample, plain
-from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, open_problem
+from benchmarks.problems import GROUPS, PROBLEMS, open_problem
 from benchmarks.table import Line, add_save_option, mean_interval, publish
 
-HALVES = {"development": list(DEVELOPMENT), "held-out": list(HELD_OUT)}
 SIZES = ("few", "many")
 FEW, WHOLE, SINGLE, FRESH = 12, 6, 30, 16
 ACCURACY = ("svm-sonar", "svm-glass", "forest-sonar", "boosting-sonar", "svm-breast-cancer",
@@ -60,13 +59,13 @@ def gains(name: str, seed: int) -> dict[tuple[str, str], float]:
 
 
 def lines(problems: list[str], seeds: int, processes: int) -> Iterator[Line]:
-    """The gain of each variant on each problem, and the mean over the problems of a half."""
+    """The gain of each variant on each problem, and the mean over the problems of a group."""
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=settle
     ) as pool:
         running = {name: pool.map(partial(gains, name), range(seeds)) for name in problems}
         found = {name: list(results) for name, results in running.items()}
-    for key, (half, members) in product(product(VARIANTS, SIZES), HALVES.items()):
+    for key, (group, members) in product(product(VARIANTS, SIZES), GROUPS.items()):
         by_problem = {
             name: [gain[key] for gain in found[name]]
             for name in members
@@ -76,7 +75,7 @@ def lines(problems: list[str], seeds: int, processes: int) -> Iterator[Line]:
             yield _line(*key, name, values, f"{len(values)} seeds")
         if len(by_problem) > 1:
             means = [float(np.mean(values)) for values in by_problem.values()]
-            yield _line(*key, half, means, f"{len(means)} problems")
+            yield _line(*key, group, means, f"{len(means)} problems")
 
 
 def _line(variant: str, size: str, where: str, values: list[float], note: str) -> Line:
@@ -88,12 +87,12 @@ def _line(variant: str, size: str, where: str, values: list[float], note: str) -
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--half", choices=HALVES, help="only these problems")
+    parser.add_argument("--group", choices=GROUPS, help="only these problems")
     parser.add_argument("--problems", nargs="+", default=None, choices=PROBLEMS)
     parser.add_argument("--processes", type=int, default=2)
     add_save_option(parser)
     args = parser.parse_args()
-    problems = args.problems or HALVES.get(args.half, list(PROBLEMS))
+    problems = args.problems or list(GROUPS.get(args.group, PROBLEMS))
     return publish(lines(problems, args.seeds, args.processes), args.save)
 
 

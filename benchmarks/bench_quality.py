@@ -1,8 +1,8 @@
 """Quality of the answer at equal fold evaluations, beside the peers and the paper's methods.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.bench_quality --out DIR [--seeds 20] [--half development]
+    OMP_NUM_THREADS=1 python -m benchmarks.bench_quality --out DIR [--seeds 20] [--group mixed]
 
-Twelve problems (`benchmarks.problems`), half of them set aside while methods were chosen. Each
+Eighteen problems (`benchmarks.problems`); methods were chosen on the six for development. Each
 searcher spends 100 fold evaluations; after 30, 60 and 100 it names a config, which is judged by its
 robust value on all folds (chi-square ball, radius 1) and by the test score of a model fitted on all
 folds. Differences are paired by seed. Every finished cell is a line of DIR/cells.jsonl; a second
@@ -23,45 +23,44 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.cells import Cell, read_cells, run_missing
-from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS
+from benchmarks.problems import GROUPS, PROBLEMS
 from benchmarks.radii import OTHERS, PLAIN
 from benchmarks.ranking import Measure, complete, gaps, mean_ranks, scores_of
 from benchmarks.savings import saving_lines
-from benchmarks.searchers import OWN, SEARCHERS
+from benchmarks.searchers import MATERN, OWN, SEARCHERS
 from benchmarks.table import Line, add_save_option, mean_interval, publish
 
-HALVES = {"development": list(DEVELOPMENT), "held-out": list(HELD_OUT)}
 BUDGETS = [30, 60, 100]
 CELLS = "cells.jsonl"
 CHAMPION = "foldwise"
 RANKED = [
-    CHAMPION, "drbqo", "bqo-ts", "maximin-bqo-ts", "bqo-ei", "maximin-bqo-ei", "mtbo",
+    CHAMPION, "drbqo", "emp-drbqo", "bqo-ts", "maximin-bqo-ts", "bqo-ei", "maximin-bqo-ei", "mtbo",
     "random mean", "random robust", "optuna-tpe mean", "optuna-tpe robust", "optuna-gp mean",
     "optuna-gp robust", "botorch cvar", "smac folds",
 ]  # fmt: skip
-PEERS = RANKED[7:]
+PEERS = RANKED[8:]
 MEASURES: tuple[Measure, ...] = ("robust", "test")
 
 
 def lines(cells: list[Cell], problems: list[str]) -> Iterator[Line]:
     """Means, ranks and paired differences, and what a stop rule saves."""
-    for half, members in HALVES.items():
-        yield from saving_lines(cells, [name for name in members if name in problems], half)
+    for group, members in GROUPS.items():
+        yield from saving_lines(cells, [name for name in members if name in problems], group)
         for budget in BUDGETS:
-            yield from radius_lines(cells, [n for n in members if n in problems], half, budget)
+            yield from variant_lines(cells, [n for n in members if n in problems], group, budget)
     for measure in MEASURES:
-        for half, members in HALVES.items():
+        for group, members in GROUPS.items():
             chosen = [name for name in members if name in problems]
             for budget in BUDGETS:
-                yield from rank_lines(cells, chosen, half, budget, measure)
+                yield from rank_lines(cells, chosen, group, budget, measure)
                 for problem in chosen:
                     yield from problem_lines(cells, problem, budget, measure)
 
 
 def rank_lines(
-    cells: list[Cell], problems: list[str], half: str, budget: int, measure: Measure
+    cells: list[Cell], problems: list[str], group: str, budget: int, measure: Measure
 ) -> Iterator[Line]:
-    """The mean rank of every series over the problems of a half."""
+    """The mean rank of every series over the problems of a group."""
     series = complete(cells, problems, RANKED, budget)
     if not series:
         return
@@ -71,19 +70,23 @@ def rank_lines(
     means = found.mean(axis=0)
     for k in np.argsort(means, kind="stable"):
         least = float(means.min()) if (series[k], measure) == (CHAMPION, "robust") else None
-        yield Line("quality", f"rank by {measure}, {series[k]}", f"{half}, {budget} folds",
+        yield Line("quality", f"rank by {measure}, {series[k]}", f"{group}, {budget} folds",
                    float(means[k]), "", most=least,
                    note=f"of {len(series)}, {len(found)} problems")  # fmt: skip
 
 
-def radius_lines(cells: list[Cell], problems: list[str], half: str, budget: int) -> Iterator[Line]:
-    """What a radius gains over none, the mean over problems and seeds."""
-    for measure, series in product(MEASURES, OTHERS):
-        by_problem = [gaps(scores_of(cells, p, budget, measure), series, PLAIN) for p in problems]
+def variant_lines(
+    cells: list[Cell], problems: list[str], group: str, budget: int
+) -> Iterator[Line]:
+    """What a radius gains over none and a Matern kernel over the usual one, the mean over problems
+    and seeds."""
+    pairs = [*((series, PLAIN, "radius 0") for series in OTHERS), (MATERN, CHAMPION, CHAMPION)]
+    for measure, (series, base, called) in product(MEASURES, pairs):
+        by_problem = [gaps(scores_of(cells, p, budget, measure), series, base) for p in problems]
         means = [float(np.mean(found)) for found in by_problem if found]
         if means:
             middle, low, high = mean_interval(means)
-            yield Line("quality", f"{measure}, {series} less radius 0", f"{half}, {budget} folds",
+            yield Line("quality", f"{measure}, {series} less {called}", f"{group}, {budget} folds",
                        middle, "", low, high, note=f"{len(means)} problems")  # fmt: skip
 
 
@@ -108,14 +111,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--half", choices=HALVES, help="only these problems")
+    parser.add_argument("--group", choices=GROUPS, help="only these problems")
     parser.add_argument("--problems", nargs="+", default=None, choices=PROBLEMS)
     parser.add_argument("--searchers", nargs="+", default=list(SEARCHERS), choices=SEARCHERS)
     parser.add_argument("--redo", nargs="+", default=[], choices=OWN, help="run these anew")
     parser.add_argument("--processes", type=int, default=2)
     add_save_option(parser)
     args = parser.parse_args()
-    problems = args.problems or HALVES.get(args.half, list(PROBLEMS))
+    problems = args.problems or list(GROUPS.get(args.group, PROBLEMS))
     args.out.mkdir(parents=True, exist_ok=True)
     done = read_cells(args.out / CELLS)
     wanted = [

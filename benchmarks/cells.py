@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import drbqo_ray as dr
+from benchmarks.learners import Config
 from benchmarks.peers import Ours, Purse, answers, show_no_warnings
-from benchmarks.problems import Config, FoldProblem, open_problem
+from benchmarks.problems import FoldProblem, open_problem
 from benchmarks.searchers import SEARCHERS
 from drbqo_ray.experiments.provenance import provenance
 

@@ -18,7 +18,8 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 import drbqo_ray as dr
-from benchmarks.problems import Config, FoldProblem
+from benchmarks.learners import Config
+from benchmarks.problems import FoldProblem
 
 Array = np.ndarray
 BAD = 1e25

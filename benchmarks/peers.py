@@ -19,13 +19,15 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
 import drbqo_ray as dr
-from benchmarks.problems import Config, FoldProblem
+from benchmarks.learners import Config, Parameters
+from benchmarks.problems import FoldProblem
 from drbqo_ray.methods import Report
 
 Target = Literal["mean", "robust"]
@@ -78,15 +80,13 @@ class Ours:
 
     def __init__(
         self, purse: Purse, seed: int, method: str, reports: dict[str, Report | None],
-        uncertainty: float | str | None = None,
+        **options: Any,
     ) -> None:  # fmt: skip
         problem = purse.problem
         contexts = problem.n_folds if problem.contexts is None else problem.contexts
         self._purse, self._reports = purse, reports
-        radius = purse.radius if uncertainty is None else uncertainty
-        self.optimizer = dr.Optimizer(
-            problem.space, contexts, method=method, uncertainty=radius, seed=seed
-        )
+        options = {"uncertainty": purse.radius, **options}
+        self.optimizer = dr.Optimizer(problem.space, contexts, method=method, seed=seed, **options)
 
     def step(self) -> None:
         s = self.optimizer.ask()
@@ -138,12 +138,23 @@ class OptunaCV:
 
     def step(self) -> None:
         trial = self._study.ask()
-        bounds = self._purse.problem.bounds
-        config = {k: trial.suggest_float(k, a, b, log=log) for k, (a, b, log) in bounds.items()}
+        config = suggested(trial, self._purse.problem.parameters)
         self._study.tell(trial, self._purse.cross_validate(config, self._target))
 
     def recommend(self) -> dict[str, Config]:
         return {self._name: dict(self._study.best_params)}
+
+
+def suggested(trial: Any, parameters: Parameters) -> Config:
+    """The config that an Optuna trial suggests."""
+    config: Config = {}
+    for name, item in parameters.items():
+        if isinstance(item, dr.Choice):
+            config[name] = trial.suggest_categorical(name, item.options)
+        else:
+            suggest = trial.suggest_int if isinstance(item, dr.Int) else trial.suggest_float
+            config[name] = suggest(name, item.low, item.high, log=item.log)
+    return config
 
 
 class BotorchCVaR:
@@ -152,7 +163,8 @@ class BotorchCVaR:
 
     The mean of the worst third is what the chi-square ball of radius 1 comes to when the scores of
     these folds are far below the others. A config is trained on all folds: with one fold a step
-    the search would take minutes of computing for every minute it takes so.
+    the search would take minutes of computing for every minute it takes so. Choices are one-hot;
+    the search for the next config is run for every combination of them.
     """
 
     def __init__(self, purse: Purse, seed: int) -> None:
@@ -162,7 +174,8 @@ class BotorchCVaR:
         torch.manual_seed(seed)
         self._purse = purse
         self.price = purse.problem.n_folds
-        self._starts = SobolEngine(len(purse.problem.bounds), scramble=True, seed=seed)
+        self._space = purse.problem.space
+        self._starts = SobolEngine(len(self._space), scramble=True, seed=seed)
         self._u: list[np.ndarray] = []
         self._scores: list[list[float]] = []
 
@@ -173,8 +186,8 @@ class BotorchCVaR:
             u = self._starts.draw(1, dtype=torch.double).numpy()[0]
         else:
             u = self._most_promising()
-        self._scores.append(self._purse.folds(self._purse.problem.space.from_unit(u)))
-        self._u.append(u)
+        self._scores.append(self._purse.folds(self._space.from_unit(u)))
+        self._u.append(self._space.snap(u[None])[0])
 
     def _most_promising(self) -> np.ndarray:
         import torch
@@ -183,30 +196,52 @@ class BotorchCVaR:
         from botorch.fit import fit_gpytorch_mll
         from botorch.models import SingleTaskGP
         from botorch.models.transforms.input import AppendFeatures
-        from botorch.optim import optimize_acqf
         from botorch.sampling import SobolQMCNormalSampler
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
-        u, folds = torch.tensor(np.array(self._u)), torch.eye(self.price, dtype=torch.double)
-        X = torch.cat([u.repeat_interleave(self.price, 0), folds.repeat(len(u), 1)], 1)
+        z = torch.tensor(self._space.features(np.array(self._u)))
+        folds = torch.eye(self.price, dtype=torch.double)
+        X = torch.cat([z.repeat_interleave(self.price, 0), folds.repeat(len(z), 1)], 1)
         y = torch.tensor(self._scores, dtype=torch.double).reshape(-1, 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = SingleTaskGP(X, y, input_transform=AppendFeatures(folds))
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             acquisition = qNoisyExpectedImprovement(
-                model, u, SobolQMCNormalSampler(torch.Size([64])),
+                model, z, SobolQMCNormalSampler(torch.Size([64])),
                 objective=CVaR(2 / 3, self.price), prune_baseline=True,
             )  # fmt: skip
-            bounds = torch.stack([torch.zeros(u.shape[1]), torch.ones(u.shape[1])]).double()
-            found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=128)
-        return found[0].numpy()
+            return self._maximized(acquisition)
+
+    def _maximized(self, acquisition: Any) -> np.ndarray:
+        """The point (p,) of the best config over all combinations of choices."""
+        import torch
+        from botorch.optim import optimize_acqf
+
+        items, first = list(self._space.parameters.values()), self._space.feature_columns
+        is_choice = np.array([isinstance(item, dr.Choice) for item in items])
+        bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).repeat(1, self._space.n_features)
+        tried = []
+        for choices in product(*(_cells(item) for item in items if isinstance(item, dr.Choice))):
+            u = np.full(len(items), 0.5)
+            u[is_choice] = choices
+            row = self._space.features(u[None])[0]
+            fixed = {c: row[c] for c in range(len(row)) if c not in first[~is_choice]}
+            found, value = optimize_acqf(
+                acquisition, bounds, q=1, num_restarts=4, raw_samples=128, fixed_features=fixed
+            )
+            u[~is_choice] = found[0].numpy()[first[~is_choice]]
+            tried.append((float(value), u))
+        return max(tried, key=lambda pair: pair[0])[1]
 
     def recommend(self) -> dict[str, Config]:
         values = [self._purse.robust(scores) for scores in self._scores]
-        return {
-            "botorch cvar": self._purse.problem.space.from_unit(self._u[int(np.argmax(values))])
-        }
+        return {"botorch cvar": self._space.from_unit(self._u[int(np.argmax(values))])}
+
+
+def _cells(item: dr.Choice) -> np.ndarray:
+    """The positions (count,) of all options."""
+    return (np.arange(item.count) + 0.5) / item.count
 
 
 class SmacFolds:
@@ -219,13 +254,12 @@ class SmacFolds:
     price = 1
 
     def __init__(self, purse: Purse, seed: int, n_trials: int) -> None:
-        from ConfigSpace import ConfigurationSpace, Float
+        from ConfigSpace import ConfigurationSpace
         from smac import HyperparameterOptimizationFacade, Scenario
 
         self._purse = purse
         space = ConfigurationSpace(seed=seed)
-        items = purse.problem.bounds.items()
-        space.add([Float(name, (low, high), log=log) for name, (low, high, log) in items])
+        space.add(smac_parameters(purse.problem.parameters))
         names = [str(fold) for fold in range(purse.problem.n_folds)]
         self._directory = tempfile.TemporaryDirectory()
         scenario = Scenario(
@@ -246,16 +280,34 @@ class SmacFolds:
 
         with one_thread():
             asked = self._smac.ask()
-        score = self._purse.fold(dict(asked.config), int(asked.instance))
+        score = self._purse.fold(self._plain(asked.config), int(asked.instance))
         self._smac.tell(
             asked, TrialValue(cost=self._purse.problem.ceiling - score, time=0.0), save=False
         )
 
     def recommend(self) -> dict[str, Config]:
-        return {"smac folds": dict(self._smac.intensifier.get_incumbents()[0])}
+        return {"smac folds": self._plain(self._smac.intensifier.get_incumbents()[0])}
+
+    def _plain(self, config: Any) -> Config:
+        """A config with values as we have them, not numpy's."""
+        return self._purse.problem.space.validate(dict(config))
 
     def close(self) -> None:
         self._directory.cleanup()
+
+
+def smac_parameters(parameters: Parameters) -> list[Any]:
+    """The hyperparameters as SMAC3 takes them."""
+    from ConfigSpace import Categorical, Float, Integer
+
+    found: list[Any] = []
+    for name, item in parameters.items():
+        if isinstance(item, dr.Choice):
+            found.append(Categorical(name, list(item.options)))
+        else:
+            kind = Integer if isinstance(item, dr.Int) else Float
+            found.append(kind(name, (item.low, item.high), log=item.log))
+    return found
 
 
 def one_thread() -> AbstractContextManager[Any]:

@@ -17,12 +17,12 @@ from benchmarks.bench_quality import (
     BUDGETS,
     CELLS,
     CHAMPION,
-    HALVES,
     MEASURES,
     RANKED,
-    radius_lines,
+    variant_lines,
 )
 from benchmarks.cells import Cell, read_cells
+from benchmarks.problems import GROUPS
 from benchmarks.ranking import (
     Measure,
     Scores,
@@ -35,7 +35,11 @@ from benchmarks.ranking import (
 from benchmarks.savings import saving_lines
 from benchmarks.table import Line, mean_interval
 
-NAMES = {"development": "Development problems", "held-out": "Problems set aside"}
+TITLES = {
+    "held-out": "Problems set aside",
+    "mixed": "Mixed spaces, added when the methods were done",
+    "development": "Development problems",
+}
 
 
 def page(cells: Sequence[Cell]) -> Iterator[str]:
@@ -46,15 +50,15 @@ def page(cells: Sequence[Cell]) -> Iterator[str]:
     yield "Made by `python -m benchmarks.bench_quality` and `python -m benchmarks.quality_page`"
     yield f"(docs/benchmarks.md says what is compared), seeds 0 to {seeds - 1}, commits"
     yield f"{', '.join(sorted({cell.commit for cell in cells}))}. Larger values are better."
-    for half in ("held-out", "development"):
-        done = {cell.problem for cell in cells}
-        problems = [name for name in HALVES[half] if name in done]
+    done = {cell.problem for cell in cells}
+    for group in TITLES:
+        problems = [name for name in GROUPS[group] if name in done]
         if problems:
-            yield from _half(cells, problems, half)
+            yield from _group(cells, problems, group)
 
 
-def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str]:
-    yield from ("", f"## {NAMES[half]}", "", f"Cuts of the data: {_cuts(cells, problems)}.", "")
+def _group(cells: Sequence[Cell], problems: list[str], group: str) -> Iterator[str]:
+    yield from ("", f"## {TITLES[group]}", "", f"Cuts of the data: {_cuts(cells, problems)}.", "")
     yield from ("Mean rank, 1 is best:", "")
     yield from _ranks(cells, problems)
     yield from ("", f"`{CHAMPION}` beside each peer, paired by seed, on {len(problems)} problems")
@@ -64,11 +68,12 @@ def _half(cells: Sequence[Cell], problems: list[str], half: str) -> Iterator[str
         yield from ("", f"Mean {words} after {', '.join(map(str, BUDGETS))} folds:", "")
         yield from _means(cells, problems, measure)
     yield from ("", f"What a stop rule does to `{CHAMPION}`:", "")
-    yield from _plain(saving_lines(cells, problems, half))
-    radii = [line for b in BUDGETS for line in radius_lines(cells, problems, half, b)]
-    if radii:
-        yield from ("", "What a radius changes against a search for the best mean:", "")
-        yield from _plain(radii)
+    yield from _plain(saving_lines(cells, problems, group))
+    variants = [line for b in BUDGETS for line in variant_lines(cells, problems, group, b)]
+    if variants:
+        yield from ("", "What a radius changes against a search for the best mean, and a Matern")
+        yield from (f"kernel against `{CHAMPION}` as it is:", "")
+        yield from _plain(variants)
 
 
 def _cuts(cells: Sequence[Cell], problems: list[str]) -> str:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.learners import Config
 from benchmarks.peers import Ours, Purse
-from benchmarks.problems import Config
 from drbqo_ray.core.uncertainty import as_uncertainty
 
 METHOD = "foldwise"

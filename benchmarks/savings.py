@@ -34,15 +34,15 @@ def savings(cells: Sequence[Cell], limit: float) -> tuple[list[float], list[floa
     return saved, lost
 
 
-def saving_lines(cells: Sequence[Cell], problems: Sequence[str], half: str) -> Iterator[Line]:
-    """Means over the problems of a half, for several limits."""
+def saving_lines(cells: Sequence[Cell], problems: Sequence[str], group: str) -> Iterator[Line]:
+    """Means over the problems of a group, for several limits."""
     by_problem = [[c for c in cells if c.looks and c.problem == name] for name in problems]
     by_problem = [members for members in by_problem if members]
     if not by_problem:
         return
     for limit in LIMITS:
         pairs = [savings(members, limit) for members in by_problem]
-        setting = f'{half}, stop_when="loss < {limit:g}"'
+        setting = f'{group}, stop_when="loss < {limit:g}"'
         asked = limit == RECOMMENDED
         for k, (what, unit) in enumerate((("budget saved", "%"), ("robust value lost", ""))):
             middle, low, high = mean_interval([float(np.mean(pair[k])) for pair in pairs])

@@ -18,6 +18,9 @@ OWN: dict[str, dict[str, Report | None]] = {
 }
 
 
+MATERN = "foldwise with Matern 5/2"
+
+
 def _ours(method: str) -> Callable[[Purse, int, int], Searcher]:
     return lambda purse, seed, most: Ours(purse, seed, method, OWN[method])
 
@@ -33,4 +36,7 @@ SEARCHERS: dict[str, Callable[[Purse, int, int], Searcher]] = {
     "smac folds": lambda purse, seed, most: SmacFolds(purse, seed, most),
     "radius 0": lambda purse, seed, most: MeanSearch(purse, seed),
     "radius auto": lambda purse, seed, most: AutoSearch(purse, seed),
+    "matern": lambda purse, seed, most: Ours(
+        purse, seed, "foldwise", {MATERN: None}, kernel="matern52"
+    ),
 }

@@ -7,11 +7,13 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from drbqo_ray import Float
+
 CHANNELS, EPOCHS, BATCH = 8, 6, 48
-BOUNDS = {
-    "learning_rate": (1e-5, 1e0, True),
-    "dropout": (0.0, 0.9, False),
-    "weight_decay": (1e-6, 1e0, True),
+PARAMETERS = {
+    "learning_rate": Float(1e-5, 1e0, log=True),
+    "dropout": Float(0.0, 0.9),
+    "weight_decay": Float(1e-6, 1e0, log=True),
 }
 
 

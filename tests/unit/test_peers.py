@@ -13,14 +13,14 @@ import benchmarks.__main__ as command
 from benchmarks.bench_quality import lines
 from benchmarks.cells import Answer, Cell, Judge, Look, read_cells, run_missing
 from benchmarks.peers import Purse, answers
-from benchmarks.problems import DEVELOPMENT, HELD_OUT, PROBLEMS, FoldProblem, open_problem
+from benchmarks.problems import DEVELOPMENT, HELD_OUT, MIXED, PROBLEMS, FoldProblem, open_problem
 from benchmarks.quality_page import page
 from benchmarks.radii import PLAIN, MeanSearch
 from benchmarks.ranking import complete, ranks
 from benchmarks.savings import savings, stop_at
 from benchmarks.searchers import OWN, SEARCHERS
 from benchmarks.table import Line, markdown, mean_interval, publish, ratio, read_lines
-from drbqo_ray import ChiSquareBall
+from drbqo_ray import ChiSquareBall, Choice, Float, Int
 
 PACKAGES = {"optuna": "optuna", "botorch": "botorch", "smac": "smac"}
 
@@ -29,7 +29,18 @@ def bowl(config, fold):
     return -((config["x"] - 0.1 * fold) ** 2) - 0.1 * abs(np.log10(config["y"]) + 1)
 
 
-PROBLEM = FoldProblem({"x": (0.0, 1.0, False), "y": (1e-3, 1.0, True)}, 4, bowl, 0.0)
+PROBLEM = FoldProblem({"x": Float(0.0, 1.0), "y": Float(1e-3, 1.0, log=True)}, 4, bowl, 0.0)
+
+
+def steps(config, fold):
+    lead = {"a": 0.0, "b": 0.5, "c": 0.2}[config["kind"]]
+    return lead - 0.1 * abs(config["count"] - 3) - (config["x"] - 0.1 * fold) ** 2
+
+
+MIXED_PROBLEM = FoldProblem(
+    {"kind": Choice(["a", "b", "c"]), "count": Int(1, 9, log=True), "x": Float(0.0, 1.0)},
+    4, steps, 1.0,
+)  # fmt: skip
 
 
 class Spender:
@@ -65,17 +76,20 @@ def test_a_cross_validation_costs_every_fold_and_is_the_robust_value():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("problem", [PROBLEM, MIXED_PROBLEM], ids=["floats", "mixed"])
 @pytest.mark.parametrize("name", SEARCHERS)
-def test_a_driver_keeps_to_its_budget_and_its_space(name):
-    if name.partition(" ")[0] not in (*OWN, "random", "radius"):
+def test_a_driver_keeps_to_its_budget_and_its_space(name, problem):
+    if name.partition(" ")[0] not in (*OWN, "random", "radius", "matern"):
         pytest.importorskip(PACKAGES[name.partition(" ")[0].partition("-")[0]])
-    purse = Purse(PROBLEM)
+    purse = Purse(problem)
     searcher = SEARCHERS[name](purse, 1, 24)
     found = answers(searcher, purse, [12, 24])
     assert purse.spent == 24
     for by_series in found.values():
         for config in by_series.values():
-            assert config == PROBLEM.space.validate(config)
+            valid = problem.space.validate(config)
+            assert config == valid
+            assert [type(value) for value in config.values()] == [type(v) for v in valid.values()]
     if hasattr(searcher, "close"):
         searcher.close()
 
@@ -93,9 +107,9 @@ def test_a_radius_from_the_spread_is_cautious_where_folds_differ(worst, safe):
     assert searcher._spread_radius() == pytest.approx(1.5 if safe else 0.0)
 
 
-def test_the_set_aside_problems_are_as_many_as_the_others_and_different():
-    assert len(DEVELOPMENT) == len(HELD_OUT) == 6
-    assert not DEVELOPMENT.keys() & HELD_OUT.keys()
+def test_the_groups_of_problems_are_equally_many_and_different():
+    assert len(DEVELOPMENT) == len(HELD_OUT) == len(MIXED) == 6
+    assert len(PROBLEMS) == 18
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -104,7 +118,7 @@ def test_a_problem_scores_below_its_ceiling_and_the_same_twice(name):
     if name == "cnn-digits":
         pytest.importorskip("torch")
     problem = open_problem(name, 3)
-    config = problem.space.from_unit(np.full(len(problem.bounds), 0.4))
+    config = problem.space.from_unit(np.full(len(problem.parameters), 0.4))
     scores = [problem.score(config, fold) for fold in range(problem.n_folds)]
     assert max(scores) <= problem.ceiling
     assert len(set(scores)) > 1
@@ -113,7 +127,7 @@ def test_a_problem_scores_below_its_ceiling_and_the_same_twice(name):
 
 
 def test_a_judge_gives_the_robust_value_the_mean_and_the_test_score():
-    problem = FoldProblem(PROBLEM.bounds, 4, bowl, 0.0, test=lambda config: config["x"])
+    problem = FoldProblem(PROBLEM.parameters, 4, bowl, 0.0, test=lambda config: config["x"])
     config = {"x": 0.3, "y": 0.1}
     table = [bowl(config, fold) for fold in range(4)]
     found = Judge(problem).answer("ours", 30, config)
