@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.cells import Cell, read_cells, run_missing
+from benchmarks.coverage import coverage_lines
 from benchmarks.problems import GROUPS, PROBLEMS
 from benchmarks.radii import OTHERS, PLAIN
 from benchmarks.ranking import Measure, complete, gaps, mean_ranks, scores_of
@@ -45,9 +46,11 @@ MEASURES: tuple[Measure, ...] = ("robust", "test")
 def lines(cells: list[Cell], problems: list[str]) -> Iterator[Line]:
     """Means, ranks and paired differences, and what a stop rule saves."""
     for group, members in GROUPS.items():
-        yield from saving_lines(cells, [name for name in members if name in problems], group)
+        chosen = [name for name in members if name in problems]
+        yield from saving_lines(cells, chosen, group)
+        yield from coverage_lines(cells, chosen, group)
         for budget in BUDGETS:
-            yield from variant_lines(cells, [n for n in members if n in problems], group, budget)
+            yield from variant_lines(cells, chosen, group, budget)
     for measure in MEASURES:
         for group, members in GROUPS.items():
             chosen = [name for name in members if name in problems]

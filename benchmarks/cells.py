@@ -57,12 +57,15 @@ class Look:
         loss: expected loss of stopping.
         probability: that the recommendation is the best of those seen.
         robust: robust value of the recommendation, from its scores on all folds.
+        low, high: where it was said to lie with probability 0.95; None in older cells.
     """
 
     spent: int
     loss: float
     probability: float
     robust: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,9 @@ def _watcher(searcher: object, judge: Judge, looks: list[Look]) -> Callable[[int
         if spent >= first and spent % LOOK_EVERY == 0:
             sure = optimizer.certainty()
             best = tuple(optimizer.recommend().config.items())
-            looks.append(Look(spent, sure.loss, sure.probability, judge.robust(best)))
+            looks.append(
+                Look(spent, sure.loss, sure.probability, judge.robust(best), *sure.interval)
+            )
 
     return watch
 

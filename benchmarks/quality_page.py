@@ -22,6 +22,7 @@ from benchmarks.bench_quality import (
     variant_lines,
 )
 from benchmarks.cells import Cell, read_cells
+from benchmarks.coverage import coverage_lines
 from benchmarks.problems import GROUPS
 from benchmarks.ranking import (
     Measure,
@@ -69,6 +70,10 @@ def _group(cells: Sequence[Cell], problems: list[str], group: str) -> Iterator[s
         yield from _means(cells, problems, measure)
     yield from ("", f"What a stop rule does to `{CHAMPION}`:", "")
     yield from _plain(saving_lines(cells, problems, group))
+    intervals = list(coverage_lines(cells, problems, group))
+    if intervals:
+        yield from ("", "How often the 95 % interval of `certainty` holds the robust value:", "")
+        yield from _plain(intervals)
     variants = [line for b in BUDGETS for line in variant_lines(cells, problems, group, b)]
     if variants:
         yield from ("", "What a radius changes against a search for the best mean, and a Matern")

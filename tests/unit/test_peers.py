@@ -12,6 +12,7 @@ import pytest
 import benchmarks.__main__ as command
 from benchmarks.bench_quality import lines
 from benchmarks.cells import Answer, Cell, Judge, Look, read_cells, run_missing
+from benchmarks.coverage import coverage_lines
 from benchmarks.peers import Purse, answers
 from benchmarks.problems import DEVELOPMENT, HELD_OUT, MIXED, PROBLEMS, FoldProblem, open_problem
 from benchmarks.quality_page import page
@@ -200,6 +201,21 @@ def test_a_search_stops_at_the_second_look_in_a_row_that_is_sure():
     assert stop_at(cell.looks, 0.0005).spent == 100
     saved, lost = savings([cell], 0.002)
     assert (saved, lost) == (pytest.approx([20.0]), pytest.approx([0.05]))
+
+
+def test_the_share_of_intervals_that_hold_is_counted_with_and_without_points():
+    looks = [
+        Look(20, 0.1, 0.5, 0.6, 0.5, 0.7),
+        Look(25, 0.1, 0.5, 0.4, 0.5, 0.7),
+        Look(30, 0.1, 0.5, 0.6, 0.6, 0.6),
+        Look(35, 0.1, 0.5, 0.6, 0.6, 0.6),
+        Look(40, 0.1, 0.5, 0.6),
+    ]
+    cells = [Cell("x", "foldwise", 0, [], looks, 0.0, "commit")]
+    all_looks, wide = coverage_lines(cells, ["x", "y"], "both")
+    assert (all_looks.value, all_looks.note) == (75.0, "1 problems, 4 looks")
+    assert (wide.value, wide.note) == (50.0, "1 problems, 2 looks")
+    assert not list(coverage_lines(cells, ["y"], "none"))
 
 
 def test_a_cut_off_line_is_run_again(tmp_path):
