@@ -87,6 +87,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         robustness_path_: the best config and its robust score at chi-square radii from 0 to
             (n_splits_ - 1)/2, as a list of dicts.
         n_evaluations_: fold fits made.
+        stop_reason_: what the rule `stop_when` said, None if it did not stop the search.
         optimizer_: the `Optimizer` that was told every score.
         n_splits_, scorer_, multimetric_, refit_time_, classes_, n_features_in_,
             feature_names_in_: as in GridSearchCV.
@@ -147,7 +148,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             clone(self.estimator), X, y, splits, scorer, self._metric(),
             routed.estimator.fit, routed.scorer.score, self.return_train_score,
         )  # fmt: skip
-        optimizer, trained = self._search(plan, folds, slots)
+        optimizer, trained, self.stop_reason_ = self._search(plan, folds, slots)
         self._warn_of_failures(trained)
         table, metrics = self._table(optimizer, folds, trained)
         results = table.cv_results(metrics, self.return_train_score)
@@ -294,7 +295,8 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
 
     def _search(
         self, plan: SearchPlan, folds: CrossValidation, slots: int | None
-    ) -> tuple[Optimizer, list[TrainedFold]]:
+    ) -> tuple[Optimizer, list[TrainedFold], str | None]:
+        """The optimizer, all it was told, and why the search was stopped, if it was."""
         if self.storage is not None:
             fingerprint = fingerprint_of(
                 folds.estimator, folds.X, folds.y, folds.splits, self.scoring, folds.metric,
@@ -304,7 +306,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         own = OwnProcess(folds)
         with nullcontext(own) if slots == 1 else ray_crew(folds, slots) as crew:
             search = Search(plan, folds.n_folds, crew)
-            return search.optimizer, search.run()
+            return search.optimizer, search.run(), search.stop_reason
 
     def _warn_of_failures(self, trained: list[TrainedFold]) -> None:
         failed = [item for item in trained if item.fit.error is not None]

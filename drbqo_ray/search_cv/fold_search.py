@@ -121,6 +121,7 @@ class Search:
 
     Attributes:
         optimizer: chooses what to train, and is told every score.
+        stop_reason: what the stop rule said, None if it did not stop the search.
     """
 
     def __init__(self, plan: SearchPlan, n_folds: int, crew: Crew) -> None:
@@ -128,6 +129,7 @@ class Search:
         self._crew = crew
         self._budget = plan.budget(n_folds)
         self.optimizer = Optimizer(plan.space, n_folds, **plan.settings)
+        self.stop_reason: str | None = None
         self._display = make_progress(None if plan.verbose else False)
         self._ready: deque[Suggestion] = deque()
         self._asked = self._running = 0
@@ -178,8 +180,9 @@ class Search:
         self._trained.append(TrainedFold(suggestion.config, suggestion.context, fit))
         self._fold_seconds = _recent(self._fold_seconds, fit.fit_time + fit.score_time)
         self._display.on_observation(observation, self._standing() if self._plan.verbose else {})
-        if (reason := self.optimizer.stop_reason()) is not None:
-            logger.info("%s", reason)
+        if self.stop_reason is None and (reason := self.optimizer.stop_reason()) is not None:
+            logger.info("The search stops: %s.", reason)
+            self.stop_reason = reason
             self._ready.clear()
             self._asked = self._budget = len(self._trained) + self._running
 

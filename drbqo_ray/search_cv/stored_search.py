@@ -166,10 +166,9 @@ def search_in_storage(
     slots: int | None,
     storage: str | Path,
     fingerprint: str,
-) -> tuple[Optimizer, list[TrainedFold]]:
-    """Every evaluation of a run, those of earlier sessions included, in the order recorded.
-
-    The optimizer was told all of them.
+) -> tuple[Optimizer, list[TrainedFold], str | None]:
+    """An optimizer that was told every evaluation of a run; these, those of earlier sessions
+    included, in the order recorded; and why the stop rule ended the run, if it did.
 
     Args:
         plan: what to search.
@@ -205,7 +204,8 @@ def search_in_storage(
         if stopped == "interrupted":
             raise KeyboardInterrupt
         # read from the journal, where options are those of the space and not a worker's copies
-        observations = go().observations
+        ended = go()
+        observations = ended.observations
         if plan.error_score == "raise":
             recorder.retrain(folds, observations)
     optimizer = Optimizer(plan.space, folds.n_folds, **plan.settings)
@@ -215,7 +215,7 @@ def search_in_storage(
         optimizer.register(Suggestion(number, seen.config, seen.context, seed=0))
         plan.tell(optimizer, number, fit)
         trained.append(TrainedFold(seen.config, seen.context, fit))
-    return optimizer, trained
+    return optimizer, trained, ended.stop_reason
 
 
 def _raise_original(recorder: Recorder, failure: RunFailed) -> NoReturn:

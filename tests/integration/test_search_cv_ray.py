@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
+from drbqo_ray import Float
 from drbqo_ray.errors import InvalidInput, ProblemChanged, RunFailed
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.search_cv.stored_search import FOLD_FITS
@@ -126,6 +127,17 @@ def test_a_stored_search_goes_on_where_it_stopped_and_refuses_other_data(tmp_pat
         search(pipe, steps, **kept).fit(X + 1e-9, Y)
     with pytest.raises(ProblemChanged, match="fingerprint"):
         search(clone(pipe).set_params(svc__shrinking=False), steps, **kept).fit(X, Y)
+
+
+def test_a_stored_search_that_stopped_says_why_then_and_when_it_is_fitted_again(tmp_path):
+    ours = search(
+        SVC(), {"C": Float(1e-2, 1e2, log=True)}, storage=tmp_path / "run", n_evaluations=40,
+        stop_when="loss < 100",
+    ).fit(X, Y)  # fmt: skip
+    said, spent = ours.stop_reason_, ours.n_evaluations_
+    assert said.startswith("sure enough after ")
+    assert spent < 40
+    assert (ours.fit(X, Y).stop_reason_, ours.n_evaluations_) == (said, spent)
 
 
 def test_a_stored_search_survives_an_obstacle_that_has_been_removed(tmp_path):

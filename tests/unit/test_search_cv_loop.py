@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
@@ -50,8 +51,8 @@ class Chance:
         return [(s, FoldFit(s.config["x"], fit_time=self.seconds, score_time=0.0)) for s in ended]
 
 
-def plan(space, budget, method="random"):
-    options = {"method": method, "uncertainty": 1.0, "seed": 0}
+def plan(space, budget, method="random", **others):
+    options = {"method": method, "uncertainty": 1.0, "seed": 0, **others}
     return SearchPlan(Space(space), options, budget, "raise", verbose=False)
 
 
@@ -103,13 +104,25 @@ def test_a_suggestion_is_made_ahead_only_where_folds_are_short(seconds, ahead, m
     assert most == 1 + ahead
 
 
+def test_a_search_with_folds_under_way_says_once_why_it_stops(caplog):
+    sure = plan({"x": Float(0.0, 1.0)}, 60, "foldwise", stop_when="loss < 100")
+    search = Search(sure, FOLDS, Slow(1e6))
+    with caplog.at_level(logging.INFO, "drbqo_ray"):
+        trained = search.run()
+    assert len(trained) < 30
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said == f"The search stops: {search.stop_reason}."
+    assert f"after {len(trained) - 1} evaluations" in said
+
+
 def test_a_search_stops_when_it_is_sure_enough():
     space = {"alpha": Float(1e-3, 1e3, log=True)}
     long = RobustSearchCV(Ridge(), space, cv=3, n_evaluations=60, n_jobs=1, random_state=0)
     short = clone(long).set_params(stop_when="loss < 100")
     X, y = make_regression(60, 4, noise=5.0, random_state=0)
     assert short.fit(X, y).n_evaluations_ < 30
-    assert short.optimizer_.stop_reason().startswith("sure enough after ")
+    assert short.stop_reason_.startswith("sure enough after ")
     assert long.fit(X, y).n_evaluations_ == 60
+    assert long.stop_reason_ is None
     with pytest.raises(InvalidInput, match="stop rule"):
         clone(long).set_params(stop_when="soon").fit(X, y)
