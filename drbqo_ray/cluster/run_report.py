@@ -62,6 +62,8 @@ def _about(run: ReplayedRun, session: Mapping[str, Any], name: str) -> About:
     if problem.fingerprint is not None:
         details.append(("data fingerprint", problem.fingerprint))
     details += [(key, str(session[key])) for key in SESSION_DETAILS if session.get(key) is not None]
+    if run.stop_reason is not None:
+        details.append(("stopped", run.stop_reason))
     return About(
         name=name,
         objective=problem.objective,

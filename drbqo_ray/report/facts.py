@@ -31,6 +31,8 @@ class Facts:
         about: names, limits and how to run it again.
         minimize: whether smaller scores are better.
         report: "robust" or "mean": what the method recommends by.
+        filled: whether configs are judged by their scores, filled in by the model, or by its
+            posterior means alone.
         set_words: the uncertainty set in words.
         set_kind: its kind.
         n_folds: number of contexts n.
@@ -45,6 +47,7 @@ class Facts:
     about: About
     minimize: bool
     report: str
+    filled: bool
     set_words: str
     set_kind: str
     n_folds: int
@@ -93,6 +96,7 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         about=about,
         minimize=minimizes(optimizer),
         report=report,
+        filled=optimizer.method.report == "filled",
         set_words=describe_set(optimizer),
         set_kind=optimizer.uncertainty.kind,
         n_folds=optimizer.n_contexts,

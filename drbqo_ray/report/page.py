@@ -26,11 +26,16 @@ from drbqo_ray.report.wording import (
     seconds,
     short,
     value_text,
+    with_band,
 )
 from drbqo_ray.terminal import printable
 
 PARAMETERS = 6
 LONG_VALUE = 1000
+VALUES_ARE = {
+    True: "Values are scores, filled in by the model where a fold was not trained",
+    False: "Values are posterior means of the model on the scale of your scores",
+}
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ def render_page(facts: Facts, watch_version: str | None = None) -> str:
         policy=_policy(style, script, watch_version is not None),
         version=watch_version,
         drbqo_version=installed_version("drbqo_ray"),
+        values_are=VALUES_ARE[facts.filled],
     )
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -187,7 +193,7 @@ def _key_numbers(facts: Facts) -> Iterator[tuple[str, str]]:
         return
     digits = _digits(facts)
     worst = (max if facts.minimize else min)(row.fold_means)
-    yield "robust score", f"{digits.text(row.robust)} ± {short(BAND * row.std, 2)}"
+    yield "robust score", with_band(digits.text(row.robust), BAND * row.std)
     yield "mean score", digits.text(row.mean)
     yield f"worst fold ({facts.fold(row.fold_means.index(worst))})", digits.text(worst)
     yield "spread between folds", digits.text(row.spread)

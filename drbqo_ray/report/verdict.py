@@ -10,7 +10,9 @@ from drbqo_ray.records import BAND
 from drbqo_ray.report.failures import Failures
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.ranking import ConfigRow, Ranking
-from drbqo_ray.report.wording import Decimals, config_text, count, short
+from drbqo_ray.report.wording import Decimals, config_text, count, short, with_band
+
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ def reach_verdict(
     among = "the best" if ranking.ranked > 1 else "the only one"
     first = (
         f"Use config {chosen.number} ({config_text(chosen.config)}): its {report} score is {among}"
-        f" of {count(ranking.ranked, 'config')}, {digits.text(chosen.robust)} ±"
-        f" {short(BAND * chosen.std, 2)} in the worst case and {digits.text(chosen.mean)} on"
-        " average."
+        f" of {count(ranking.ranked, 'config')},"
+        f" {with_band(digits.text(chosen.robust), BAND * chosen.std)} in the worst case and"
+        f" {digits.text(chosen.mean)} on average."
     )
     second = _difference(ranking, chosen, report, digits)
     next_one = ranking.row(ranking.runner_up)
@@ -56,14 +58,20 @@ def reach_verdict(
         weights = np.tile(posterior.reference, (2, 1))
     band = BAND * posterior.gap_std(chosen.number, next_one.number, weights)
     clear = lead > band
+    tie = max(lead, band) <= ROUNDING * posterior.fit.scale
+    third = _lead_sentence(next_one.number, lead, band, clear, tie)
+    return Verdict((first, second, third), lead, band, clear and not tie)
+
+
+def _lead_sentence(other: int, lead: float, band: float, clear: bool, tie: bool) -> str:
+    if tie:
+        return f"Config {other} scores the same, and both scores are known: either will do."
     how = (
         "beyond what the model is unsure of, so the choice is clear."
         if clear
         else "within what the model is unsure of, so train more folds before you rely on the order."
     )
-    size = f"{short(lead, 2)} ± {short(band, 2)}"
-    third = f"Its lead over config {next_one.number} is {size}, {how}"
-    return Verdict((first, second, third), lead, band, clear)
+    return f"Its lead over config {other} is {with_band(short(lead, 2), band)}, {how}"
 
 
 def _value(row: ConfigRow, report: str) -> float:

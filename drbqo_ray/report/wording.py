@@ -50,6 +50,11 @@ def short(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def with_band(value: str, band: float) -> str:
+    """A value and half of its 95 % band; the value alone where it is known."""
+    return f"{value} ± {short(band, 2)}" if band > 0 else value
+
+
 def percent(share: float) -> str:
     """A share of 1 as a percentage with one decimal."""
     return f"{100 * share:.1f} %"

@@ -11,8 +11,8 @@ from drbqo_ray.report.file import write_report
 
 HOW_CHOSEN = (
     "A fold that was trained counts with its own score, one that was not as the model expects."
-    " The ranking on this page is the model's alone, which smooths scores, so it may differ."
 )
+SMOOTHED = " The ranking on this page is the model's alone, which smooths scores, so it may differ."
 
 
 def write_search_report(search: Any, path: str | Path) -> Path:
@@ -24,9 +24,12 @@ def write_search_report(search: Any, path: str | Path) -> Path:
     """
     optimizer = search.optimizer_
     name = type(search.estimator).__name__
-    details = [("best_params_", repr(search.best_params_)), ("how it was chosen", HOW_CHOSEN)]
+    how = HOW_CHOSEN if optimizer.method.report == "filled" else HOW_CHOSEN + SMOOTHED
+    details = [("best_params_", repr(search.best_params_)), ("how it was chosen", how)]
     if hasattr(search, "best_score_"):
         details.insert(1, ("best_score_", repr(search.best_score_)))
+    if search.stop_reason_ is not None:
+        details.append(("stopped", search.stop_reason_))
     about = About(
         name=f"RobustSearchCV of {name}",
         objective=f"{search.n_splits_}-fold cross-validation of {name}",

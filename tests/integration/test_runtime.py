@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from html import escape
 
 import numpy as np
 import pytest
@@ -88,6 +89,8 @@ def test_a_run_stops_when_it_is_sure_and_stays_stopped_until_its_rule_changes(
     assert first.stopped == "finished"
     assert first.stop_reason.startswith("sure enough after ")
     assert first.stop_reason in caplog.text
+    page = first.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert escape(first.stop_reason) in page
     assert 10 <= len(first.observations) < 60
     low, high = first.certainty.interval
     assert low < high

@@ -61,3 +61,18 @@ def test_two_configs_with_all_folds_trained_differ_by_a_known_lead(tmp_path: Pat
     verdict = journal_facts(run, run.name).verdict
     assert verdict.lead_band == pytest.approx(0.0, abs=1e-9)
     assert verdict.clear
+    assert not any("±" in sentence for sentence in verdict.sentences)
+    assert "beyond what the model is unsure of" in verdict.sentences[2]
+
+
+def test_two_configs_with_the_same_scores_are_a_tie_and_no_reason_to_go_on(tmp_path: Path) -> None:
+    configs = [{"x": x, "kind": "a", "rate": 0.01} for x in (0.2, 0.5, 0.8)]
+    run = write_run(
+        tmp_path, lambda config, fold: 0.1 * fold - (config["x"] > 0.6), method="foldwise",
+        configs=configs,
+    )  # fmt: skip
+    verdict = journal_facts(run, run.name).verdict
+    assert not verdict.clear
+    assert verdict.sentences[2] == (
+        "Config 1 scores the same, and both scores are known: either will do."
+    )

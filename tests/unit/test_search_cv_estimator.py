@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from html import escape
 
 import numpy as np
 import pytest
@@ -60,15 +61,26 @@ def test_no_warning_is_made_by_a_good_search():
 
 
 def test_the_report_of_a_search_names_its_choice_and_survives_pickling(tmp_path):
-    ours = search(space=dr.Space(SPACE), n_evaluations=12).fit(X, Y)
+    ours = search(space=dr.Space(SPACE), n_evaluations=40, stop_when="loss < 100").fit(X, Y)
     page = ours.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "RobustSearchCV of SVC" in page
+    assert escape(ours.stop_reason_) in page
     for value in ours.best_params_.values():
         assert repr(value) in page
     again = pickle.loads(pickle.dumps(ours)).report(tmp_path / "again.html")
     assert again.read_text(encoding="utf-8") == page
     with pytest.raises(NotFittedError):
         search().report(tmp_path / "none.html")
+
+
+@pytest.mark.parametrize(("method", "smoothed"), [("foldwise", False), ("drbqo", True)])
+def test_a_report_says_whether_its_ranking_may_differ_from_that_of_the_search(
+    tmp_path, method, smoothed
+):
+    ours = search(method=method).fit(X, Y)
+    page = ours.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert ("it may differ" in page) == smoothed
+    assert ("Values are scores, filled in" in page) != smoothed
 
 
 def test_a_report_shows_why_folds_failed(tmp_path):

@@ -10,7 +10,7 @@ from drbqo_ray.report.draw.axis import Scale, bottom_axis
 from drbqo_ray.report.draw.svg import element, figure, line, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.fold_weights import FoldWeights
-from drbqo_ray.report.wording import Decimals, short
+from drbqo_ray.report.wording import Decimals, with_band
 
 WIDTH, LEFT, RIGHT, TOP, ROW = 860.0, 120.0, 600.0, 30.0, 28.0
 MOST = 40
@@ -37,7 +37,7 @@ def draw_weights(facts: Facts, weights: FoldWeights) -> Markup:
         y = TOP + ROW * k
         weight, reference = weights.weights[fold], weights.reference[fold]
         mean = digits.text(weights.fold_means[fold])
-        band = short(BAND * weights.fold_stds[fold], 2)
+        score = with_band(mean, BAND * weights.fold_stds[fold])
         words = f"{facts.fold(fold)}: weight {weight:.4f}, reference {reference:.4f}, score {mean}"
         marks += [
             text(facts.fold(fold)[:16], LEFT - 10, y + 18, "name", "end"),
@@ -50,7 +50,7 @@ def draw_weights(facts: Facts, weights: FoldWeights) -> Markup:
                 cls="mark",
             ),
             text(f"{weight:.4f}", RIGHT + 70, y + 18, "value", "end"),
-            text(f"{mean} ± {band}", RIGHT + 220, y + 18, "value", "end"),
+            text(score, RIGHT + 220, y + 18, "value", "end"),
         ]  # fmt: skip
     marks += bottom_axis(scale, bottom + 4, "weight of the fold; the upright line is its reference")
     heaviest = int(np.argmax(weights.weights))
