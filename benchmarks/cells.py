@@ -103,7 +103,8 @@ class Judge:
         self.test = cache(self._test)
 
     def _scores(self, config: tuple[tuple[str, float], ...]) -> list[float]:
-        return [self._problem.score(dict(config), i) for i in range(self._problem.n_folds)]
+        score = self._problem.expected or self._problem.score
+        return [score(dict(config), i) for i in range(self._problem.n_folds)]
 
     def _robust(self, config: tuple[tuple[str, float], ...]) -> float:
         return float(dr.ChiSquareBall(RADIUS).worst_case(self.scores(config))[0])

@@ -8,17 +8,17 @@ from benchmarks.peers import BotorchCVaR, OptunaCV, Ours, Purse, RandomCV, Searc
 from benchmarks.radii import AutoSearch, MeanSearch
 from drbqo_ray.methods import Report
 
+MATERN = "foldwise with Matern 5/2"
+SMOOTHED = "foldwise, reported by posterior means"
+
 # trace -> its series and their report rules
 OWN: dict[str, dict[str, Report | None]] = {
-    "foldwise": {"foldwise": None},
+    "foldwise": {"foldwise": None, SMOOTHED: "robust"},
     "drbqo": {"drbqo": None, "emp-drbqo": "mean", "drbqo filled": "filled"},
     "bqo-ts": {"bqo-ts": None, "maximin-bqo-ts": "robust"},
     "bqo-ei": {"bqo-ei": None, "maximin-bqo-ei": "robust"},
     "mtbo": {"mtbo": None},
 }
-
-
-MATERN = "foldwise with Matern 5/2"
 
 
 def _ours(method: str) -> Callable[[Purse, int, int], Searcher]:
