@@ -77,11 +77,8 @@ def _group(cells: Sequence[Cell], problems: list[str], group: str) -> Iterator[s
         yield from _plain(intervals)
     variants = [line for b in BUDGETS for line in variant_lines(cells, problems, group, b)]
     if variants:
-        yield from (
-            "",
-            "What a radius changes against a search for the best mean, and another kernel",
-        )
-        yield from (f"or report against `{CHAMPION}` as it is:", "")
+        yield from ("", "What a radius changes against a search for the best mean, and what")
+        yield from (f"another kernel or report changes against `{CHAMPION}`:", "")
         yield from _plain(variants)
 
 
