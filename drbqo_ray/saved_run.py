@@ -117,7 +117,8 @@ def recommendation_lines(
 def in_words(certainty: Certainty) -> str:
     """How sure a recommendation is, as one line."""
     low, high = certainty.interval
-    value = f"{low:.4g} to {high:.4g} ({COVERAGE:.0%})" if low < high else f"{low:.4g}, known"
+    between = f"{low:.4g} to {high:.4g} ({COVERAGE:.0%})"
+    value = between if low < high else f"{low:.4g} by its own scores"
     return (
         f"best of those seen with probability {certainty.probability:.2f}; robust value {value};"
         f" expected loss of stopping {certainty.loss:.2g}"

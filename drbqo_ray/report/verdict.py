@@ -65,7 +65,7 @@ def reach_verdict(
 
 def _lead_sentence(other: int, lead: float, band: float, clear: bool, tie: bool) -> str:
     if tie:
-        return f"Config {other} scores the same, and both scores are known: either will do."
+        return f"Config {other} has the same score, and nothing is left to train: either will do."
     how = (
         "beyond what the model is unsure of, so the choice is clear."
         if clear

@@ -74,5 +74,5 @@ def test_two_configs_with_the_same_scores_are_a_tie_and_no_reason_to_go_on(tmp_p
     verdict = journal_facts(run, run.name).verdict
     assert not verdict.clear
     assert verdict.sentences[2] == (
-        "Config 1 scores the same, and both scores are known: either will do."
+        "Config 1 has the same score, and nothing is left to train: either will do."
     )

@@ -18,7 +18,7 @@ def test_a_band_is_half_of_a_95_percent_interval() -> None:
 def test_what_is_known_has_no_band() -> None:
     best, _, sure = recommendation_lines(found(0.0), Certainty(0.5, (0.75, 0.75), 0.003))
     assert best == "best       0.75 robust, 0.8 mean"
-    assert sure.endswith("; robust value 0.75, known; expected loss of stopping 0.003")
+    assert sure.endswith("; robust value 0.75 by its own scores; expected loss of stopping 0.003")
 
 
 def test_what_is_not_known_has_an_interval() -> None:
