@@ -57,10 +57,10 @@ def reach_verdict(
     if report == "mean":
         weights = np.tile(posterior.reference, (2, 1))
     band = BAND * posterior.gap_std(chosen.number, next_one.number, weights)
-    clear = lead > band
     tie = max(lead, band) <= ROUNDING * posterior.fit.scale
+    clear = lead > band and not tie
     third = _lead_sentence(next_one.number, lead, band, clear, tie)
-    return Verdict((first, second, third), lead, band, clear and not tie)
+    return Verdict((first, second, third), lead, band, clear)
 
 
 def _lead_sentence(other: int, lead: float, band: float, clear: bool, tie: bool) -> str:
