@@ -39,25 +39,21 @@ RANKED = [
     "random mean", "random robust", "optuna-tpe mean", "optuna-tpe robust", "optuna-gp mean",
     "optuna-gp robust", "botorch cvar", "smac folds",
 ]  # fmt: skip
-PEERS = RANKED[8:]
 MEASURES: tuple[Measure, ...] = ("robust", "test")
 
 
 def lines(cells: list[Cell], problems: list[str]) -> Iterator[Line]:
-    """Means, ranks and paired differences, and what a stop rule saves."""
+    """Ranks and paired differences, what a stop rule saves, how often intervals hold, and what
+    other radii, kernels and reports change: by group of problems."""
     for group, members in GROUPS.items():
         chosen = [name for name in members if name in problems]
         yield from saving_lines(cells, chosen, group)
         yield from coverage_lines(cells, chosen, group)
         for budget in BUDGETS:
             yield from variant_lines(cells, chosen, group, budget)
-    for measure in MEASURES:
-        for group, members in GROUPS.items():
-            chosen = [name for name in members if name in problems]
-            for budget in BUDGETS:
-                yield from rank_lines(cells, chosen, group, budget, measure)
-                for problem in chosen:
-                    yield from problem_lines(cells, problem, budget, measure)
+        for measure, budget in product(MEASURES, BUDGETS):
+            yield from rank_lines(cells, chosen, group, budget, measure)
+            yield from difference_lines(cells, chosen, group, budget, measure)
 
 
 def rank_lines(
@@ -78,37 +74,45 @@ def rank_lines(
                    note=f"of {len(series)}, {len(found)} problems")  # fmt: skip
 
 
+def difference_lines(
+    cells: list[Cell], problems: list[str], group: str, budget: int, measure: Measure
+) -> Iterator[Line]:
+    """What our method is better by than each other one. Only problems with a test set: the scores
+    of the others have another scale."""
+    scaled = [name for name in problems if scores_of(cells, name, budget, "test")]
+    for peer in RANKED[1:]:
+        found = _mean_gap(cells, scaled, budget, measure, CHAMPION, peer)
+        if found is not None:
+            yield Line("quality", f"{measure}, {CHAMPION} less {peer}", f"{group}, {budget} folds",
+                       *found, least=0.0 if measure == "robust" else None,
+                       note=f"{len(scaled)} problems")  # fmt: skip
+
+
 def variant_lines(
     cells: list[Cell], problems: list[str], group: str, budget: int
 ) -> Iterator[Line]:
     """What a radius gains over none, and what a Matern kernel and another report gain over the
-    champion, the mean over problems and seeds."""
+    champion."""
     pairs = [(series, PLAIN, "radius 0") for series in OTHERS]
     pairs += [(series, CHAMPION, CHAMPION) for series in (MATERN, SMOOTHED)]
     for measure, (series, base, called) in product(MEASURES, pairs):
-        by_problem = [gaps(scores_of(cells, p, budget, measure), series, base) for p in problems]
-        means = [float(np.mean(found)) for found in by_problem if found]
-        if means:
-            middle, low, high = mean_interval(means)
+        found = _mean_gap(cells, problems, budget, measure, series, base)
+        if found is not None:
             yield Line("quality", f"{measure}, {series} less {called}", f"{group}, {budget} folds",
-                       middle, "", low, high, note=f"{len(means)} problems")  # fmt: skip
+                       *found)  # fmt: skip
 
 
-def problem_lines(cells: list[Cell], problem: str, budget: int, measure: Measure) -> Iterator[Line]:
-    """The mean of every series on a problem, and what our method is better by."""
-    scores = scores_of(cells, problem, budget, measure)
-    setting = f"{problem}, {budget} folds"
-    for name, values in scores.items():
-        mean, low, high = mean_interval(list(values.values()))
-        yield Line("quality", f"{measure}, {name}", setting, mean, "", low, high,
-                   note=f"{len(values)} seeds")  # fmt: skip
-    for peer in (name for name in PEERS if name in scores):
-        found = gaps(scores, CHAMPION, peer)
-        if found:
-            mean, low, high = mean_interval(found)
-            least = 0.0 if measure == "robust" else None
-            yield Line("quality", f"{measure}, {CHAMPION} less {peer}", setting, mean, "", low,
-                       high, least=least, note=f"{len(found)} seeds")  # fmt: skip
+def _mean_gap(
+    cells: list[Cell], problems: list[str], budget: int, measure: Measure, series: str, base: str
+) -> tuple[float, str, float, float] | None:
+    """What a series gains over another, paired by seed: the mean over problems, no unit, and its
+    interval; None if they share no seed."""
+    by_problem = [gaps(scores_of(cells, p, budget, measure), series, base) for p in problems]
+    means = [float(np.mean(found)) for found in by_problem if found]
+    if not means:
+        return None
+    middle, low, high = mean_interval(means)
+    return middle, "", low, high
 
 
 def main() -> int:

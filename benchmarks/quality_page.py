@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from benchmarks.bench_quality import (
     CHAMPION,
     MEASURES,
     RANKED,
+    difference_lines,
     variant_lines,
 )
 from benchmarks.cells import Cell, read_cells
@@ -66,6 +68,9 @@ def _group(cells: Sequence[Cell], problems: list[str], group: str) -> Iterator[s
     yield from ("", f"`{CHAMPION}` beside each peer, paired by seed, on {len(problems)} problems")
     yield from ("with three budgets each: 95 % interval above 0 / around 0 / below 0.", "")
     yield from _verdicts(cells, problems)
+    yield from ("", f"What `{CHAMPION}` is better by, the mean over problems with a test set and")
+    yield from ("its 95 % interval:", "")
+    yield from _differences(cells, problems, group)
     for measure, words in zip(MEASURES, ("robust value", "test score"), strict=True):
         yield from ("", f"Mean {words} after {', '.join(map(str, BUDGETS))} folds:", "")
         yield from _means(cells, problems, measure)
@@ -110,6 +115,21 @@ def _verdicts(cells: Sequence[Cell], problems: list[str]) -> Iterator[str]:
     done = {answer.series for cell in cells if cell.problem in problems for answer in cell.answers}
     for peer in (name for name in RANKED[1:] if name in done):
         yield _row([peer, *(_verdict(cells, problems, peer, m) for m in MEASURES)])
+
+
+def _differences(cells: Sequence[Cell], problems: list[str], group: str) -> Iterator[str]:
+    columns = list(product(MEASURES, BUDGETS))
+    yield from _head(["peer", *(f"{measure}, {budget} folds" for measure, budget in columns)])
+    rows: dict[str, list[str]] = {}
+    for measure, budget in columns:
+        for line in difference_lines(list(cells), problems, group, budget, measure):
+            rows.setdefault(line.what.partition(" less ")[2], []).append(_signed(line))
+    yield from (_row([peer, *figures]) for peer, figures in rows.items())
+
+
+def _signed(line: Line) -> str:
+    assert line.low is not None
+    return f"{line.value:+.4f} ±{line.value - line.low:.4f}"
 
 
 def _verdict(cells: Sequence[Cell], problems: list[str], peer: str, measure: Measure) -> str:

@@ -149,17 +149,20 @@ def test_a_judge_gives_the_robust_value_the_mean_and_the_test_score():
     assert (found.mean, found.test) == (pytest.approx(np.mean(table)), 0.3)
 
 
-def cell(searcher, seed, value, problem="logistic"):
-    found = [Answer(searcher, budget, {}, value, value, None) for budget in (30, 60, 100)]
+def cell(searcher, seed, value, problem="logistic", test=None):
+    found = [Answer(searcher, budget, {}, value, value, test) for budget in (30, 60, 100)]
     return Cell(problem, searcher, seed, found, [], 0.0, "commit")
 
 
 def test_differences_are_paired_by_seed():
-    cells = [cell("foldwise", s, 1.0 + s) for s in range(3)]
-    cells += [cell("smac folds", s, 0.5 + s) for s in range(2)]
-    found = [x for x in lines(cells, ["logistic"]) if "less" in x.what]
-    assert [x.setting for x in found] == [f"logistic, {b} folds" for b in (30, 60, 100)]
-    assert all(x.value == x.low == x.high == 0.5 and x.kept for x in found)
+    pair = ["svm-sonar", "svm-glass"]
+    cells = [cell("foldwise", s, 1.0 + s, name, test=s) for s in range(3) for name in pair]
+    cells += [cell("smac folds", s, 0.5 + s, name, test=2 * s) for s in range(2) for name in pair]
+    cells += [cell("foldwise", 0, 9e9), cell("smac folds", 0, 0.0)]  # logistic has no test set
+    found = [x for x in lines(cells, [*pair, "logistic"]) if "less" in x.what]
+    assert [x.setting for x in found] == [f"development, {b} folds" for b in (30, 60, 100)] * 2
+    assert all(x.value == x.low == x.high == 0.5 and x.kept for x in found[:3])
+    assert all(x.value == -0.5 and x.kept is None for x in found[3:])
 
 
 def test_ranks_share_ties_and_leave_out_seeds_that_a_series_has_not():
@@ -192,7 +195,7 @@ def test_a_series_that_lacks_a_problem_or_a_seed_is_not_ranked():
 def test_the_page_ranks_and_counts_clear_differences():
     worth = {"foldwise": 0.9, "drbqo": 0.8, "smac folds": 0.9}
     cells = [
-        cell(name, seed, value + 0.01 * seed + 0.001 * (seed * len(name) % 3), "svm-glass")
+        cell(name, seed, value + 0.01 * seed + 0.001 * (seed * len(name) % 3), "svm-glass", 0.5)
         for name, value in worth.items()
         for seed in range(4)
     ]
@@ -202,7 +205,8 @@ def test_the_page_ranks_and_counts_clear_differences():
     ranked = [line for line in text.splitlines() if line.startswith("| drbqo")]
     assert ranked[0].startswith("| drbqo | 3.00 |")
     assert ranked[1].startswith("| drbqo | 3 / 0 / 0 |")
-    assert "| smac folds | 0 / 3 / 0 |" in text
+    assert "| smac folds | 0 / 3 / 0 | 0 / 3 / 0 |" in text
+    assert "| drbqo | +0.1000 ±inf | +0.1000 ±inf | +0.1000 ±inf | +0.0000 ±inf |" in text
 
 
 def test_a_search_stops_at_the_second_look_in_a_row_that_is_sure():
