@@ -124,6 +124,7 @@ def main() -> int:
     parser.add_argument("--searchers", nargs="+", default=list(SEARCHERS), choices=SEARCHERS)
     parser.add_argument("--redo", nargs="+", default=[], choices=OWN, help="run these anew")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--read", action="store_true", help="run nothing, read what is there")
     add_save_option(parser)
     args = parser.parse_args()
     problems = args.problems or list(GROUPS.get(args.group, PROBLEMS))
@@ -136,7 +137,7 @@ def main() -> int:
         for name in args.searchers
     ]
     missing = [key for key in wanted if key not in done or key[1] in args.redo]
-    if missing:
+    if missing and not args.read:
         os.nice(10)
         run_missing(missing, args.out / CELLS, args.processes, BUDGETS)
     cells = [cell for cell in read_cells(args.out / CELLS).values() if cell.seed < args.seeds]
