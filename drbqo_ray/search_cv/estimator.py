@@ -148,7 +148,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             clone(self.estimator), X, y, splits, scorer, self._metric(),
             routed.estimator.fit, routed.scorer.score, self.return_train_score,
         )  # fmt: skip
-        optimizer, trained, self.stop_reason_ = self._search(plan, folds, slots)
+        optimizer, trained, stop_reason = self._search(plan, folds, slots)
         self._warn_of_failures(trained)
         table, metrics = self._table(optimizer, folds, trained)
         results = table.cv_results(metrics, self.return_train_score)
@@ -160,6 +160,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.scorer_ = self._scorers_by_name(scorer)
         self.optimizer_ = optimizer
         self.n_evaluations_ = len(trained)
+        self.stop_reason_ = stop_reason
         return self
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:

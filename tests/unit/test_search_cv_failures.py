@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.svm import SVC
 
 from drbqo_ray.errors import NothingObserved
@@ -72,8 +72,11 @@ def test_with_nan_as_error_score_a_config_with_a_failed_fold_cannot_win():
 
 @pytest.mark.parametrize("error_score", [0.0, math.nan])
 def test_when_every_fold_fails_that_is_an_error(error_score):
+    ours = search(SVC(kernel="poly"), {"degree": [-1, -2]}, error_score=error_score)
     with pytest.raises(ValueError, match=r"All 6 fold fits failed(.|\n)*degree"):
-        search(SVC(kernel="poly"), {"degree": [-1, -2]}, error_score=error_score).fit(X, Y)
+        ours.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        ours.report("never.html")
 
 
 def test_a_score_that_is_not_finite_is_a_failed_fold():
