@@ -37,7 +37,7 @@ from drbqo_ray.records import Observation, Recommendation, Suggestion
 
 LOCK_PATIENCE_SECONDS = 10.0
 BATCH = 32
-BEST_PAUSE_SECONDS = 1.0
+BEST_PAUSE_SECONDS = 0.25
 BEST_SHARE = 20
 
 

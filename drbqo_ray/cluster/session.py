@@ -29,7 +29,7 @@ from drbqo_ray.errors import DrbqoError, RunFailed
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.terminal import printable
 
-BEST_SECONDS = 1.0
+BEST_SECONDS = 0.25
 CLOSE_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
 
