@@ -30,8 +30,7 @@ from benchmarks.table import Line, add_save_option, mean_interval, publish
 
 SIZES = ("few", "many")
 FEW, WHOLE, SINGLE, FRESH = 12, 6, 30, 16
-ACCURACY = ("svm-sonar", "svm-glass", "forest-sonar", "boosting-sonar", "svm-breast-cancer",
-            "elastic-net-breast-cancer", "forest-glass", "cnn-digits")  # fmt: skip
+ACCURACY = [name for name, task in PROBLEMS.items() if task.data not in ("diabetes", "logistic")]
 
 
 def samples(name: str, seed: int) -> dict[str, Sample]:

@@ -83,8 +83,9 @@ def difference_lines(
     for peer in RANKED[1:]:
         found = _mean_gap(cells, scaled, budget, measure, CHAMPION, peer)
         if found is not None:
+            middle, low, high = found
             yield Line("quality", f"{measure}, {CHAMPION} less {peer}", f"{group}, {budget} folds",
-                       *found, least=0.0 if measure == "robust" else None,
+                       middle, "", low, high, least=0.0 if measure == "robust" else None,
                        note=f"{len(scaled)} problems")  # fmt: skip
 
 
@@ -98,21 +99,19 @@ def variant_lines(
     for measure, (series, base, called) in product(MEASURES, pairs):
         found = _mean_gap(cells, problems, budget, measure, series, base)
         if found is not None:
+            middle, low, high = found
             yield Line("quality", f"{measure}, {series} less {called}", f"{group}, {budget} folds",
-                       *found)  # fmt: skip
+                       middle, "", low, high)  # fmt: skip
 
 
 def _mean_gap(
     cells: list[Cell], problems: list[str], budget: int, measure: Measure, series: str, base: str
-) -> tuple[float, str, float, float] | None:
-    """What a series gains over another, paired by seed: the mean over problems, no unit, and its
-    interval; None if they share no seed."""
+) -> tuple[float, float, float] | None:
+    """What a series gains over another, paired by seed: the mean over problems and its interval;
+    None if they share no seed."""
     by_problem = [gaps(scores_of(cells, p, budget, measure), series, base) for p in problems]
     means = [float(np.mean(found)) for found in by_problem if found]
-    if not means:
-        return None
-    middle, low, high = mean_interval(means)
-    return middle, "", low, high
+    return mean_interval(means) if means else None
 
 
 def main() -> int:
