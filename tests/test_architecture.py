@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MAX_FILE_LINES = 400
-MAX_FUNCTION_LINES = 40
+MAX_FILE_LINES = 600  # a file is as long as its idea; from 500 lines on, ask whether it is one
+MAX_FUNCTION_LINES = 50
 
 # room -> (its modules, the rooms it may import from besides its own)
 BASE = ("words", "space")
