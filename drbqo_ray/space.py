@@ -178,17 +178,17 @@ class Space:
         return self.snap(np.array(rows)) if rows else np.empty((0, len(self)))
 
     def grid(self, limit: int) -> Array | None:
-        """All configs as snapped points (k, p), None if there are more than `limit` products."""
-        counts = [item.count for item in self.parameters.values()]
-        if 0 in counts or math.prod(counts) > limit:
-            return None
-        axes = []
-        for item in self.parameters.values():
-            if isinstance(item, Choice):
-                axes.append((np.arange(item.count) + 0.5) / item.count)
-            else:
-                axes.append(item.axis.position(np.arange(item.count)))
-        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        """All configs as snapped points (k, p), None if there are more than `limit`."""
+        points = np.full((1, len(self)), REST)
+        for name in self._order:
+            i, item = self._index[name], self.parameters[name]
+            active = self.active(points)[:, i]
+            rest, split = points[~active], points[active]
+            if item.count == 0 or len(rest) + len(split) * item.count > limit:
+                return None
+            grown = np.repeat(split, item.count, axis=0)
+            grown[:, i] = np.tile(_positions(item), len(split))
+            points = np.concatenate([rest, grown])
         return np.unique(self.snap(points), axis=0)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
@@ -246,6 +246,13 @@ class Space:
 def as_space(space: Space | Mapping[str, Any]) -> Space:
     """The space itself, or one built from a dict of parameters."""
     return space if isinstance(space, Space) else Space(space)
+
+
+def _positions(item: Parameter) -> Array:
+    """Positions in [0, 1] of all values of a discrete parameter, (count,)."""
+    if isinstance(item, Choice):
+        return (np.arange(item.count) + 0.5) / item.count
+    return item.axis.position(np.arange(item.count))
 
 
 def _name(name: object) -> str:

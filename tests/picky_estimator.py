@@ -55,3 +55,8 @@ def quit_or_score(estimator, X, y):
     if estimator.level == 0.7:
         raise SystemExit("I quit")
     return estimator.level
+
+
+def forget_accuracy(estimator, X, y):
+    """A scorer of several metrics that leaves one out."""
+    return {"other": 1.0}

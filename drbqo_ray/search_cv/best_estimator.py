@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, TypeVar, cast
 
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -92,6 +93,10 @@ class BestEstimatorMixin:
     def _best(self) -> Any:
         check_is_fitted(self)
         return self.best_estimator_
+
+    def _sk_visual_block_(self) -> Any:
+        """The diagram in notebooks: the best estimator inside once there is one."""
+        return GridSearchCV._sk_visual_block_(self)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn should know: mostly that which holds for the estimator inside."""

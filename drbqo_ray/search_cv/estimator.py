@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
@@ -26,20 +24,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.foreign_domains import convert_space
 from drbqo_ray.methods import DEFAULT
 from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.parameters import Float, Int
 from drbqo_ray.search_cv.best_estimator import BestEstimatorMixin
-from drbqo_ray.search_cv.fold_fit import SINGLE, CrossValidation
+from drbqo_ray.search_cv.callbacks import CallbackMixin, FitTasks, ending_callbacks
+from drbqo_ray.search_cv.fold_fit import SINGLE, CrossValidation, FoldFit
 from drbqo_ray.search_cv.fold_search import OwnProcess, Search, SearchPlan, TrainedFold
 from drbqo_ray.search_cv.ray_search import ray_crew
 from drbqo_ray.search_cv.results import FoldTable
+from drbqo_ray.search_cv.search_space import SearchSpace
 from drbqo_ray.search_cv.stored_search import fingerprint_of, search_in_storage
 from drbqo_ray.space import Space
 
 
-class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]
     """Search hyperparameters by cross-validation for the config that does well on bad folds too.
 
     Where GridSearchCV trains every config on every fold, this trains one fold of one config at a
@@ -50,8 +48,9 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
     Args:
         estimator: the estimator to tune, with a `score` method or with `scoring`.
         space: a Space, or a dict of name -> parameter of ours, list of options, frozen
-            distribution of scipy.stats or domain of Ray Tune. Names of nested parameters are
-            written as in `set_params`, such as `svc__C`.
+            distribution of scipy.stats or domain of Ray Tune; or a list of such dicts, of which
+            every config fills one. Names of nested parameters are written as in `set_params`,
+            such as `svc__C`.
         cv: number of folds, splitter or list of splits, as in GridSearchCV.
         n_evaluations: fold fits in all. A finite space is never trained twice, so fewer are made
             where it has fewer pairs of config and fold.
@@ -96,7 +95,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
     def __init__(
         self,
         estimator: Any,
-        space: Space | Mapping[str, Any],
+        space: Space | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         cv: Any = 5,
         n_evaluations: int = 60,
@@ -128,6 +127,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.return_train_score = return_train_score
         self.verbose = verbose
 
+    @ending_callbacks
     def fit(self, X: Any, y: Any = None, **params: Any) -> RobustSearchCV:
         """Search, then train the best config on all data.
 
@@ -138,29 +138,36 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
                 `sample_weight` for the scorer too; or as routed by metadata routing.
         """
         slots = self._slots()
-        scorer = self._scorer()
+        scorer, metric = self._scorer(), self._metric()
         X, y = indexable(X, y)
         routed = self._routed(scorer, params)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
-        plan = self._plan(len(splits))
+        if not splits:
+            raise InvalidInput("cv must give at least one split.", self.cv, "Pass e.g. cv=5.")
+        space = self._space()
+        plan = self._plan(space.space, len(splits))
         folds = CrossValidation(
-            clone(self.estimator), X, y, splits, scorer, self._metric(),
-            routed.estimator.fit, routed.scorer.score, self.return_train_score,
+            clone(self.estimator), X, y, splits, scorer, metric,
+            routed.estimator.fit, routed.scorer.score, self.return_train_score, space.params,
         )  # fmt: skip
-        optimizer, trained, stop_reason = self._search(plan, folds, slots)
-        self._warn_of_failures(trained)
-        table, metrics = self._table(optimizer, folds, trained)
+        tasks = FitTasks(self, X, y, folds)
+        with tasks.searching(plan.budget(folds.n_folds)):
+            optimizer, trained, stop_reason = self._search(plan, folds, slots, tasks)
+        self._warn_of_failures(space, trained)
+        metrics, metric = self._metrics_of(folds, trained)
+        table = FoldTable(optimizer, space, trained, metric, self._missing_score())
         results = table.cv_results(metrics, self.return_train_score)
         chosen = self._chosen(table, results)
         if self.refit:
-            self._train_best(table.configs[chosen], X, y, routed.estimator.fit)
+            self._train_best(table.params[chosen], X, y, routed.estimator.fit, tasks)
         self._keep(table, results, chosen)
         self.multimetric_ = metrics != [SINGLE]
         self.scorer_ = self._scorers_by_name(scorer)
         self.optimizer_ = optimizer
         self.n_evaluations_ = len(trained)
         self.stop_reason_ = stop_reason
+        tasks.end()
         return self
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
@@ -224,7 +231,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         if self._metrics() is None:
             return check_scoring(self.estimator, scoring=self.scoring)
         several = self.scoring if isinstance(self.scoring, dict) else self._metrics()
-        strict = self.error_score == "raise"
+        strict = self._error_score() == "raise"
         return check_scoring(self.estimator, scoring=several, raise_exc=strict)
 
     def _scorers_by_name(self, scorer: Any) -> Any:
@@ -251,27 +258,44 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
                 f"Pass e.g. refit={metrics[0]!r}.",
             )
 
-    def _plan(self, n_folds: int) -> SearchPlan:
-        """The checked search; every setting of the optimizer is checked by making one."""
-        space = _own_space(self.space)
+    def _space(self) -> SearchSpace:
+        space = SearchSpace(self.space)
         known = self.estimator.get_params()
-        unknown = [name for name in space if name.partition("__")[0] not in known]
+        names = dict.fromkeys(space.names.values())
+        unknown = [name for name in names if name.partition("__")[0] not in known]
         if unknown:
             raise InvalidInput(
                 f"The space may only name parameters of {self.estimator!r}.",
                 unknown,
                 f"Choose from {sorted(known)}.",
             )
-        number = self.n_evaluations
+        return space
+
+    def _plan(self, space: Space, n_folds: int) -> SearchPlan:
+        """The checked search; every setting of the optimizer is checked by making one."""
+        number, uncertainty = self.n_evaluations, self.uncertainty
         if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
             raise InvalidInput("n_evaluations is a whole number >= 1.", number, "Pass e.g. 60.")
-        good = self.error_score == "raise" or isinstance(self.error_score, numbers.Real)
-        if not good or isinstance(self.error_score, bool):
-            raise InvalidInput('error_score is "raise" or a number.', self.error_score, "Fix it.")
-        settings = {"method": self.method, "uncertainty": self.uncertainty, "seed": self._seed()}
+        if isinstance(uncertainty, numbers.Real) and not isinstance(uncertainty, bool):
+            uncertainty = float(uncertainty)
+        settings = {"method": self.method, "uncertainty": uncertainty, "seed": self._seed()}
         settings["stop_when"] = self.stop_when
         settings["uncertainty"] = Optimizer(space, n_folds, **settings).uncertainty
-        return SearchPlan(space, settings, int(number), self.error_score, bool(self.verbose))
+        return SearchPlan(space, settings, int(number), self._error_score(), bool(self.verbose))
+
+    def _error_score(self) -> str | float:
+        """The setting, as "raise" or a plain number."""
+        given = self.error_score
+        if isinstance(given, str) and given == "raise":
+            return "raise"
+        if isinstance(given, bool) or not isinstance(given, numbers.Real):
+            raise InvalidInput('error_score is "raise" or a number.', given, "Fix it.")
+        return float(given)
+
+    def _missing_score(self) -> float:
+        """What a score that is not there counts as in `cv_results_`."""
+        given = self._error_score()
+        return math.nan if isinstance(given, str) else given
 
     def _seed(self) -> int:
         if self.random_state is None and self.storage is not None:
@@ -284,7 +308,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             return process_routing(self, "fit", **params)
         fit_params = {name: value for name, value in params.items() if name != "groups"}
         score_params = {}
-        if params.get("sample_weight") is not None and _takes_weights(scorer):
+        if params.get("sample_weight") is not None and self._weighs(scorer):
             score_params["sample_weight"] = params["sample_weight"]
         return Bunch(
             estimator=Bunch(fit=fit_params),
@@ -292,50 +316,90 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             scorer=Bunch(score=score_params),
         )
 
+    def _weighs(self, scorer: Any) -> bool:
+        """Whether any metric takes sample weights; those that do not are warned of."""
+        scorers = self._scorers_by_name(scorer)
+        by_name = scorers if isinstance(scorers, dict) else {SINGLE: scorer}
+        taking = {name: _takes_weights(item) for name, item in by_name.items()}
+        for name in [name for name, takes in taking.items() if not takes]:
+            warnings.warn(
+                f"The scoring {name}={by_name[name]} does not take sample_weight: folds are trained"
+                " with the weights and scored without them, so the search may choose wrongly."
+                " Score with a metric that takes weights, or leave them out.",
+                stacklevel=5,
+            )
+        return any(taking.values())
+
     # what fit does
 
     def _search(
-        self, plan: SearchPlan, folds: CrossValidation, slots: int | None
+        self, plan: SearchPlan, folds: CrossValidation, slots: int | None, tasks: FitTasks
     ) -> tuple[Optimizer, list[TrainedFold], str | None]:
         """The optimizer, all it was told, and why the search was stopped, if it was."""
         if self.storage is not None:
             fingerprint = fingerprint_of(
                 folds.estimator, folds.X, folds.y, folds.splits, self.scoring, folds.metric,
-                folds.fit_params, folds.score_params, self.error_score,
+                folds.fit_params, folds.score_params, plan.error_score,
             )  # fmt: skip
-            return search_in_storage(plan, folds, slots, self.storage, fingerprint)
-        own = OwnProcess(folds)
-        with nullcontext(own) if slots == 1 else ray_crew(folds, slots) as crew:
+            return search_in_storage(plan, folds, slots, self.storage, fingerprint, tasks)
+        own = OwnProcess(folds, tasks)
+        with nullcontext(own) if slots == 1 else ray_crew(folds, slots, tasks) as crew:
             search = Search(plan, folds.n_folds, crew)
             return search.optimizer, search.run(), search.stop_reason
 
-    def _warn_of_failures(self, trained: list[TrainedFold]) -> None:
+    def _warn_of_failures(self, space: SearchSpace, trained: list[TrainedFold]) -> None:
         failed = [item for item in trained if item.fit.error is not None]
         if not failed:
             return
         first = failed[0]
-        said = f"The first was fold {first.fold} of {first.config}:\n{first.fit.error}"
+        said = (
+            f"The first was fold {first.fold} of {space.params(first.config)}:\n{first.fit.error}"
+        )
         if all(item.fit.score is None for item in trained):
             raise ValueError(f"All {len(trained)} fold fits failed. {said}")
         warnings.warn(
             f"{len(failed)} of {len(trained)} fold fits failed and count as {self.error_score}."
             f" {said}",
             FitFailedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
-    def _table(
-        self, optimizer: Optimizer, folds: CrossValidation, trained: list[TrainedFold]
-    ) -> tuple[FoldTable, list[str]]:
-        """The table of all fold fits, and the names of the metrics in it."""
+    def _metrics_of(
+        self, folds: CrossValidation, trained: list[TrainedFold]
+    ) -> tuple[list[str], str]:
+        """Names of the metrics, as far as folds were scored, and of the optimized one."""
         metrics = self._metrics()
         if metrics is None:
             metrics = list(dict.fromkeys(k for item in trained for k in item.fit.test_scores))
         if metrics != [SINGLE]:
             self._check_refit(metrics)
-        error_score = math.nan if self.error_score == "raise" else float(self.error_score)
         metric = folds.target(dict.fromkeys(metrics))
-        return FoldTable(optimizer, trained, metric, error_score), metrics
+        fits = [item.fit for item in trained if item.fit.score is not None]
+        named = [fit for fit in fits if SINGLE not in fit.test_scores]
+        if any(fit.test_scores.get(metric) != fit.score for fit in named):
+            raise InvalidInput(
+                "Where refit names no metric, scoring returns the same one first on every fold.",
+                metrics,
+                f"Pass e.g. refit={metric!r}, or return the metrics in one order.",
+            )
+        self._warn_of_gaps(metrics, fits)
+        return metrics, metric
+
+    def _warn_of_gaps(self, metrics: list[str], fits: list[FoldFit]) -> None:
+        """Say which scores beside the optimized ones are missing, if nothing said so before."""
+        whole = [fit for fit in fits if fit.error is None]
+        tables = {"test": [fit.test_scores for fit in whole]}
+        if self.return_train_score:
+            tables["train"] = [fit.train_scores for fit in whole]
+        for kind, scores in tables.items():
+            for name in metrics:
+                gaps = sum(not math.isfinite(found.get(name, math.nan)) for found in scores)
+                if gaps:
+                    warnings.warn(
+                        f"The {kind} score {name!r} is missing or not finite in {gaps} of"
+                        f" {len(scores)} fold fits.",
+                        stacklevel=5,
+                    )
 
     def _chosen(self, table: FoldTable, results: dict[str, Any]) -> int:
         """Row of the config to use."""
@@ -344,9 +408,9 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         index = self.refit(results)
         if isinstance(index, bool) or not isinstance(index, numbers.Integral):
             raise TypeError(f"refit must return a row number of cv_results_. Got {index!r}.")
-        if not 0 <= index < len(table.configs):
+        if not 0 <= index < len(table.params):
             raise IndexError(
-                f"refit must return a row number below {len(table.configs)}. Got {index}."
+                f"refit must return a row number below {len(table.params)}. Got {index}."
             )
         return int(index)
 
@@ -354,17 +418,20 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.cv_results_ = results
         self.n_splits_ = table.n
         self.best_index_ = chosen
-        self.best_params_ = table.configs[chosen]
+        self.best_params_ = table.params[chosen]
         if not callable(self.refit):
             self.best_score_ = float(table.values[chosen])
         self.worst_case_weights_ = table.robust(table.uncertainty)[1][chosen]
         self.robustness_path_ = table.robustness_path()
 
-    def _train_best(self, config: dict[str, Any], X: Any, y: Any, params: dict[str, Any]) -> None:
+    def _train_best(
+        self, config: dict[str, Any], X: Any, y: Any, params: dict[str, Any], tasks: FitTasks
+    ) -> None:
         best = clone(self.estimator).set_params(**clone(config, safe=False))
-        start = perf_counter()
-        best.fit(X, *(() if y is None else (y,)), **params)
-        self.refit_time_ = perf_counter() - start
+        with tasks.refitting(best):
+            start = perf_counter()
+            best.fit(X, *(() if y is None else (y,)), **params)
+            self.refit_time_ = perf_counter() - start
         self.best_estimator_ = best
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
@@ -374,26 +441,8 @@ def _routing() -> bool:
     return bool(get_config()["enable_metadata_routing"])
 
 
-def _own_space(space: Any) -> Space:
-    """The space in parameters of ours; none of them the user's own, which `fit` must not change.
-
-    Tuples, ranges and arrays of options are read as lists, as GridSearchCV does.
-    """
-    if isinstance(space, Space):
-        space = space.parameters
-    if isinstance(space, Mapping):
-        space = convert_space({name: _listed(value) for name, value in space.items()})
-        space = {k: replace(v) if isinstance(v, (Float, Int)) else v for k, v in space.items()}
-    return Space(space)
-
-
-def _listed(value: Any) -> Any:
-    array = isinstance(value, np.ndarray) and value.ndim == 1
-    return list(value) if array or isinstance(value, (tuple, range)) else value
-
-
 def _takes_weights(scorer: Any) -> bool:
     """Whether a scorer takes sample weights; scorers before scikit-learn 1.7 do not say."""
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
-    return hasattr(scorer, "__code__") and "sample_weight" in signature(scorer).parameters
+    return "sample_weight" in signature(getattr(scorer, "_score_func", scorer)).parameters

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -15,10 +16,12 @@ from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.scores import LARGEST_SCORE
 
 Scores = dict[str, float]
 Split = tuple[Any, Any]
+Around = Callable[[Any], AbstractContextManager[Any]]
 SINGLE = "score"
 """Name of the metric where there is only one, as in `mean_test_score`."""
 
@@ -49,7 +52,8 @@ class FoldFit:
 class CrossValidation:
     """Data, splits and scorer of a search; `train` runs one fold of one config.
 
-    A fold fails when training or scoring raises, or when the optimized metric is not finite.
+    A fold fails when training or scoring raises, or when the optimized metric is not finite or
+    left out by the scorer.
     It is trained under the settings of scikit-learn that hold now, in whatever process.
 
     Args:
@@ -61,6 +65,7 @@ class CrossValidation:
         fit_params, score_params: passed to `fit` and to the scorer; values with one entry per
             row of X are cut to the rows in use.
         train_scores: whether to score the training rows too.
+        params: a config -> the parameters of the estimator that it stands for.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class CrossValidation:
         fit_params: Mapping[str, Any] | None = None,
         score_params: Mapping[str, Any] | None = None,
         train_scores: bool = False,
+        params: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self.estimator = estimator
         self.X, self.y = X, y
@@ -83,6 +89,7 @@ class CrossValidation:
         self.fit_params = dict(fit_params or {})
         self.score_params = dict(score_params or {})
         self.train_scores = train_scores
+        self._params = params
         self._settings = get_config()
 
     @property
@@ -90,21 +97,38 @@ class CrossValidation:
         """Number of folds."""
         return len(self.splits)
 
-    def train(self, config: Mapping[str, Any], fold: int) -> FoldFit:
-        """Train a config on a fold and score it; an exception is part of the answer."""
-        with config_context(**self._settings):
-            return self._train(config, fold)
+    def training_rows(self, fold: int) -> tuple[Any, Any]:
+        """X and y that a fold is trained on."""
+        train = self.splits[fold][0]
+        return self._rows(self.estimator, train, train)
 
-    def _train(self, config: Mapping[str, Any], fold: int) -> FoldFit:
+    def training_params(self, fold: int) -> dict[str, Any]:
+        """Parameters that a fold passes to `fit`."""
+        return self._cut(self.fit_params, self.splits[fold][0])
+
+    def train(self, config: Mapping[str, Any], fold: int, around: Around = nullcontext) -> FoldFit:
+        """Train a config on a fold and score it; an exception is part of the answer.
+
+        Args:
+            config: what to train.
+            fold: where.
+            around: makes the context manager that a model is fitted in.
+        """
+        with config_context(**self._settings):
+            return self._train(config, fold, around)
+
+    def _train(self, config: Mapping[str, Any], fold: int, around: Around) -> FoldFit:
         train, test = self.splits[fold]
         start = perf_counter()
         fit_time = score_time = 0.0
         try:
             # options may be estimators themselves, which each fold needs for its own
-            model = clone(self.estimator).set_params(**clone(dict(config), safe=False))
+            params = clone(self._params(config), safe=False)
+            model = clone(self.estimator).set_params(**params)
             start = perf_counter()
             X, y = self._rows(model, train, train)
-            model.fit(*_given(X, y), **self._cut(self.fit_params, train))
+            with around(model):
+                model.fit(*_given(X, y), **self.training_params(fold))
             fit_time = perf_counter() - start
             test_scores = self._scores(model, test, train)
             score_time = perf_counter() - start - fit_time
@@ -127,12 +151,11 @@ class CrossValidation:
         metric = self.target(test_scores)
         found = {name: value for name, value in test_scores.items() if not isinstance(value, str)}
         errors = [value for value in test_scores.values() if isinstance(value, str)]
-        score = found.get(metric)
-        exception = None
+        score, exception = found.get(metric), None
         if score is None or not abs(score) <= LARGEST_SCORE:
-            if score is not None:
-                errors.append(f"{metric!r} on fold {fold} is {score}, which is not finite.")
-            exception = ValueError(errors[-1])
+            exception = _unusable(metric, test_scores, fold)
+            if not isinstance(test_scores.get(metric), str):  # which is among the errors
+                errors.append(str(exception))
             score = None
             found.pop(metric, None)
         return FoldFit(
@@ -186,6 +209,19 @@ def count_rows(value: Any) -> int | None:
 
 def _given(X: Any, y: Any) -> tuple[Any, ...]:
     return (X,) if y is None else (X, y)
+
+
+def _unusable(metric: str, scores: Mapping[str, Any], fold: int) -> ValueError:
+    """What to raise for a metric that cannot be used."""
+    if metric not in scores:
+        return InvalidInput(
+            f"scoring must return {metric!r}, which is optimized, on every fold.",
+            f"only {list(scores)} on fold {fold}",
+            "Return it always, or name another metric with refit.",
+        )
+    if isinstance(scores[metric], str):
+        return ValueError(scores[metric])
+    return ValueError(f"{metric!r} on fold {fold} is {scores[metric]}, which is not finite.")
 
 
 def _number(name: str, value: Any) -> float | str:

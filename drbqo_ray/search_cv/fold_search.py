@@ -14,6 +14,7 @@ from drbqo_ray.errors import NothingObserved, RunFailed
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.progress import make_progress
 from drbqo_ray.records import Config, Observation, Suggestion
+from drbqo_ray.search_cv.callbacks import FitTasks
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
 from drbqo_ray.space import Space
 
@@ -87,12 +88,18 @@ class Crew(Protocol):
 
 
 class OwnProcess:
-    """Trains one fold after the other in this process."""
+    """Trains one fold after the other in this process.
+
+    Args:
+        folds: what to train.
+        tasks: told of every fold.
+    """
 
     slots = 1
 
-    def __init__(self, folds: CrossValidation) -> None:
+    def __init__(self, folds: CrossValidation, tasks: FitTasks) -> None:
         self._folds = folds
+        self._tasks = tasks
         self._started: list[Suggestion] = []
 
     def start(self, suggestion: Suggestion) -> None:
@@ -104,7 +111,13 @@ class OwnProcess:
         if not wait:
             return []
         started, self._started = self._started, []
-        return [(s, self._folds.train(s.config, s.context)) for s in started]
+        return [(suggestion, self._train(suggestion)) for suggestion in started]
+
+    def _train(self, suggestion: Suggestion) -> FoldFit:
+        number, fold = suggestion.id, suggestion.context
+        fit = self._folds.train(suggestion.config, fold, self._tasks.training(number, fold))
+        self._tasks.ended(number)
+        return fit
 
 
 class Search:

@@ -6,11 +6,14 @@ import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.records import Suggestion
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
+
+if TYPE_CHECKING:
+    from drbqo_ray.search_cv.callbacks import FitTasks
 
 RETRIES = 2
 """How often a fold is started again after its worker, its node or its memory was lost."""
@@ -27,13 +30,18 @@ class RayCrew:
         folds: what to train; goes to the object store once.
         limit: folds trained at a time, None for as many as fit.
         local: whether the cluster is this machine alone.
+        tasks: told of every fold.
     """
 
-    def __init__(self, folds: CrossValidation, limit: int | None, local: bool) -> None:
+    def __init__(
+        self, folds: CrossValidation, limit: int | None, local: bool, tasks: FitTasks
+    ) -> None:
         import ray
 
         from drbqo_ray.cluster.slots import Slots
 
+        tasks.warn_of_workers()
+        self._tasks = tasks
         self._data = _put(folds)
         self._task = ray.remote(num_cpus=1, max_retries=0)(train_fold)
         self._slots = Slots({"CPU": 1.0}, limit, local)
@@ -45,8 +53,12 @@ class RayCrew:
         self._slots.refresh()
         return self._slots.count
 
-    def start(self, suggestion: Suggestion, attempt: int = 1) -> None:
+    def start(self, suggestion: Suggestion) -> None:
         """Hand a fold to Ray."""
+        self._tasks.started(suggestion.id, suggestion.context)
+        self._submit(suggestion, attempt=1)
+
+    def _submit(self, suggestion: Suggestion, attempt: int) -> None:
         reference = self._task.remote(self._data, suggestion.config, suggestion.context)
         self._running[reference] = (suggestion, attempt)
 
@@ -64,7 +76,10 @@ class RayCrew:
             ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
         ended = [(self._running.pop(reference), reference) for reference in ready]
         fits = [(task[0], self._collect(*task, reference)) for task, reference in ended]
-        return [(suggestion, fit) for suggestion, fit in fits if fit is not None]
+        done = [(suggestion, fit) for suggestion, fit in fits if fit is not None]
+        for suggestion, _ in done:
+            self._tasks.ended(suggestion.id)
+        return done
 
     def _collect(self, suggestion: Suggestion, attempt: int, reference: Any) -> FoldFit | None:
         """The fit of a task that has ended; None when the fold was started again."""
@@ -77,7 +92,7 @@ class RayCrew:
             return FoldFit(None, error=str(error))
         except RayError as error:
             if attempt <= RETRIES:
-                self.start(suggestion, attempt + 1)
+                self._submit(suggestion, attempt + 1)
                 return None
             cause = "out of memory" if isinstance(error, OutOfMemoryError) else "worker lost"
             return FoldFit(None, error=f"{cause}: {error} (started {attempt} times)")
@@ -96,12 +111,12 @@ class RayCrew:
 
 
 @contextmanager
-def ray_crew(folds: CrossValidation, limit: int | None) -> Iterator[RayCrew]:
+def ray_crew(folds: CrossValidation, limit: int | None, tasks: FitTasks) -> Iterator[RayCrew]:
     """A crew on the Ray that is connected, else on one started for the time of the block."""
     from drbqo_ray.cluster.connection import connection
 
     with connection() as local:
-        crew = RayCrew(folds, limit, local)
+        crew = RayCrew(folds, limit, local, tasks)
         try:
             yield crew
         finally:

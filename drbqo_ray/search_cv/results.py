@@ -32,7 +32,7 @@ from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Config
 from drbqo_ray.search_cv.fold_fit import FoldFit
 from drbqo_ray.search_cv.fold_search import TrainedFold
-from drbqo_ray.space import Space
+from drbqo_ray.search_cv.search_space import SearchSpace
 
 Array = npt.NDArray[np.float64]
 PATH_POINTS = 33
@@ -48,6 +48,7 @@ class FoldTable:
     Args:
         optimizer: told of every fold fit; its method says whether configs are ranked by robust or
             by mean score, and its uncertainty set by which robust score.
+        space: the space it searches, and how configs read to the user.
         trained: the fold fits in the order told, at least one of them without a failure.
         metric: name of the optimized metric.
         error_score: what a failed fold counts as, may be NaN.
@@ -56,6 +57,7 @@ class FoldTable:
     def __init__(
         self,
         optimizer: Optimizer,
+        space: SearchSpace,
         trained: Sequence[TrainedFold],
         metric: str,
         error_score: float,
@@ -68,23 +70,24 @@ class FoldTable:
         found: dict[bytes, Config] = {}
         cells: dict[tuple[bytes, int], FoldFit] = {}
         for item in trained:
-            key = optimizer.space.to_unit(item.config).tobytes()
+            key = space.space.to_unit(item.config).tobytes()
             found.setdefault(key, item.config)
             cells.setdefault((key, item.fold), item.fit)
-        keys = _in_order(optimizer.space, list(found))
-        self.configs: list[Config] = [found[key] for key in keys]
+        keys = _in_order(space, list(found))
+        configs = [found[key] for key in keys]
+        self.params: list[Config] = [space.params(config) for config in configs]
         self.cells = {
             (row, fold): cells[key, fold]
             for row, key in enumerate(keys)
             for fold in range(self.n)
             if (key, fold) in cells
         }
-        means, _ = optimizer.predict(self.configs)
-        self.posterior = np.where(self.evaluated, means, optimizer.judged(self.configs))
+        means, _ = optimizer.predict(configs)
+        self.posterior = np.where(self.evaluated, means, optimizer.judged(configs))
 
     def column(self, read: Any) -> Array:
         """`read(fit)` of every fold fit, NaN where a fold was not trained, (m, n)."""
-        table = np.full((len(self.configs), self.n), np.nan)
+        table = np.full((len(self.params), self.n), np.nan)
         for place, fit in self.cells.items():
             table[place] = read(fit)
         return table
@@ -128,8 +131,8 @@ class FoldTable:
         if not np.isfinite(self.values).any():
             raise NothingObserved(
                 "A search needs a config without a failed fold to choose from. Got"
-                f" {len(self.configs)} configs, all of them with a failed fold. Pass a finite"
-                " error_score, mend the failures, or search longer."
+                f" {len(self.params)} configs, all of them with a failed fold. Pass a finite"
+                " error_score, fix the failures, or search longer."
             )
         return int(np.nanargmax(self.values))
 
@@ -139,8 +142,8 @@ class FoldTable:
         """The table as scikit-learn's searches show it, with columns of our own added."""
         results = _times("fit_time", self.column(lambda fit: fit.fit_time))
         results |= _times("score_time", self.column(lambda fit: fit.score_time))
-        results |= param_columns(self.configs)
-        results["params"] = self.configs
+        results |= param_columns(self.params)
+        results["params"] = self.params
         for name in metrics:
             results |= self._metric_columns(name)
             if train_scores:
@@ -176,7 +179,7 @@ class FoldTable:
                 {
                     "radius": float(radius),
                     "best_index": best,
-                    "params": self.configs[best],
+                    "params": self.params[best],
                     "robust_score": float(values[best]),
                     "mean_score": float(np.average(self.filled[best])),
                     "worst_score": float(self.filled[best].min()),
@@ -229,11 +232,11 @@ def _split_columns(name: str, scores: Array) -> dict[str, Any]:
     return columns
 
 
-def _in_order(space: Space, keys: list[bytes]) -> list[bytes]:
+def _in_order(space: SearchSpace, keys: list[bytes]) -> list[bytes]:
     """Configs, as the bytes of their points, in the order the table shows them."""
-    if space.grid(GRID_LIMIT) is None:
+    if space.space.grid(GRID_LIMIT) is None:
         return keys
     U = np.array([np.frombuffer(key) for key in keys])  # (m, p)
-    place = {name: i for i, name in enumerate(space)}
-    order = np.lexsort([U[:, place[name]] for name in sorted(space, reverse=True)])
+    place = {name: i for i, name in enumerate(space.space)}
+    order = np.lexsort([U[:, place[name]] for name in reversed(space.order)])
     return [keys[k] for k in order]

@@ -21,6 +21,7 @@ import joblib
 from drbqo_ray.errors import RunFailed
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.search_cv.callbacks import FitTasks
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
 from drbqo_ray.search_cv.fold_ledger import open_ledger
 from drbqo_ray.search_cv.fold_search import SearchPlan, TrainedFold
@@ -70,16 +71,19 @@ class Recorder:
     Args:
         ledger: handle of the ledger.
         path: file that keeps the fits for a resumed run.
+        tasks: told of every fold that is trained in this session.
     """
 
-    def __init__(self, ledger: Any, path: Path) -> None:
+    def __init__(self, ledger: Any, path: Path, tasks: FitTasks) -> None:
         self._ledger = ledger
+        self._tasks = tasks
         self._path = path
         self._asked: dict[int, Suggestion] = {}
         self.fits = read_fits(path)
 
     def on_ask(self, suggestion: Suggestion) -> None:
         """Remember the seed that the worker will file the fit under."""
+        self._tasks.started(suggestion.id, suggestion.context)
         self._asked[suggestion.id] = suggestion
 
     def on_observation(self, observation: Observation) -> None:
@@ -94,6 +98,7 @@ class Recorder:
             entry = ray.get(self._ledger.take.remote(asked.seed, asked.context), timeout=PATIENCE)
         if entry is not None:
             self._keep(observation.id, unpickled(entry))
+        self._tasks.ended(observation.id)
 
     def _keep(self, number: int, fit: FoldFit) -> None:
         self.fits[number] = fit
@@ -166,6 +171,7 @@ def search_in_storage(
     slots: int | None,
     storage: str | Path,
     fingerprint: str,
+    tasks: FitTasks,
 ) -> tuple[Optimizer, list[TrainedFold], str | None]:
     """An optimizer that was told every evaluation of a run; these, those of earlier sessions
     included, in the order recorded; and why the stop rule ended the run, if it did.
@@ -176,14 +182,16 @@ def search_in_storage(
         slots: folds trained at a time, None for as many as fit.
         storage: see `drbqo_ray.run`; a run that is there is resumed.
         fingerprint: what the run in `storage` must have been started with.
+        tasks: told of every fold that is trained in this session.
     """
     from drbqo_ray.cluster.connection import connection
     from drbqo_ray.cluster.runner import run
     from drbqo_ray.cluster.storage import find_place
 
+    tasks.warn_of_workers()
     path = find_place(storage, None).directory / FOLD_FITS
     with connection(), open_ledger() as ledger:
-        recorder = Recorder(ledger, path)
+        recorder = Recorder(ledger, path, tasks)
         go = partial(
             run,
             RemoteFolds(folds, plan, ledger, fingerprint),

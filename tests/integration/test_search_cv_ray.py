@@ -23,8 +23,9 @@ from drbqo_ray import Float
 from drbqo_ray.errors import InvalidInput, ProblemChanged, RunFailed
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.search_cv.stored_search import FOLD_FITS
+from tests.listening_callback import NosyListener
 from tests.local_ray import two_cpus  # noqa: F401
-from tests.picky_estimator import Deadly, Picky, Refusal, quit_or_score
+from tests.picky_estimator import Deadly, Picky, Refusal, forget_accuracy, quit_or_score
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -127,6 +128,40 @@ def test_a_stored_search_goes_on_where_it_stopped_and_refuses_other_data(tmp_pat
         search(pipe, steps, **kept).fit(X + 1e-9, Y)
     with pytest.raises(ProblemChanged, match="fingerprint"):
         search(clone(pipe).set_params(svc__shrinking=False), steps, **kept).fit(X, Y)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_callbacks_hear_of_every_fold_that_is_trained_on_a_worker(tmp_path, stored):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    hears = NosyListener()
+    ours = search(
+        LogisticRegression(max_iter=1000), {"C": [0.1, 1.0]}, n_evaluations=4, refit=False,
+        storage=tmp_path / "run" if stored else None,
+    ).set_callbacks(hears)  # fmt: skip
+    with pytest.warns(UserWarning, match=r"\['NosyListener'\] hear of every fold"):
+        ours.fit(X, Y)
+    fold = "candidate-split-evaluation"
+    assert [hears.heard.count((what, fold)) for what in ("begin", "end")] == [4, 4]
+    assert hears.heard[-3:] == [("end", "search"), ("end", "fit"), ("teardown", "fit")]
+    assert all(len(given["X"]) == 100 for task, given in hears.given if task == fold)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_lists_of_dicts_are_searched_on_workers_and_resumed(tmp_path, stored):
+    space = [{"kernel": ["rbf"], "gamma": [0.01, 1.0]}, {"kernel": ["linear"], "C": [0.1, 10.0]}]
+    storage = tmp_path / "run" if stored else None
+    if stored:
+        search(SVC(), space, storage=storage, n_evaluations=5).fit(X, Y)
+    ours = search(SVC(), space, storage=storage).fit(X, Y)
+    grid = GridSearchCV(SVC(), space, cv=3).fit(X, Y)
+    assert ours.cv_results_["params"] == grid.cv_results_["params"]
+    for key in ("param_C", "mean_test_score"):
+        np.testing.assert_array_equal(ours.cv_results_[key], grid.cv_results_[key])
+
+
+def test_a_scorer_that_leaves_the_optimized_metric_out_on_a_worker_is_refused():
+    with pytest.raises(InvalidInput, match="'accuracy', which is optimized"):
+        search(scoring=forget_accuracy, refit="accuracy", n_evaluations=2).fit(X, Y)
 
 
 def test_a_stored_search_that_stopped_says_why_then_and_when_it_is_fitted_again(tmp_path):

@@ -10,6 +10,7 @@ import scipy.stats
 import sklearn
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -69,6 +70,47 @@ def test_sample_weights_reach_the_fit_and_the_scorer():
     np.testing.assert_array_equal(scores_of(ours.cv_results_, 3), scores_of(theirs.cv_results_, 3))
     plain = search(LogisticRegression(), grid, n_evaluations=99).fit(data, target)
     assert not np.array_equal(scores_of(ours.cv_results_, 3), scores_of(plain.cv_results_, 3))
+
+
+class Unweighted:
+    """A scorer that takes no sample weights."""
+
+    def __call__(self, estimator, X, y):
+        return estimator.score(X, y)
+
+
+class Weighted:
+    """A scorer of one's own that takes sample weights and returns their sum."""
+
+    def __call__(self, estimator, X, y, sample_weight=None):
+        return 0.0 if sample_weight is None else float(np.sum(sample_weight))
+
+
+def rank_correlation(y_true, y_pred):
+    return float(np.mean(y_true == y_pred))
+
+
+@pytest.mark.parametrize(
+    ("scoring", "named"),
+    [
+        (Unweighted(), "score=.*Unweighted"),
+        (make_scorer(rank_correlation), "score=make_scorer"),
+        ({"plain": make_scorer(rank_correlation), "accuracy": "accuracy"}, "plain=make_scorer"),
+    ],
+)
+def test_a_scorer_that_drops_the_sample_weights_is_warned_of(scoring, named):
+    weights = np.where(np.arange(150) % 3, 1.0, 9.0)
+    ours = search(SVC(), {"C": [1.0, 2.0]}, scoring=scoring, refit=False, n_evaluations=2)
+    with pytest.warns(UserWarning, match=f"{named}.* does not take sample_weight") as caught:
+        ours.fit(X, Y, sample_weight=weights)
+    assert len(caught) == 1
+    ours.fit(X, Y)
+
+
+def test_a_scorer_of_ones_own_that_takes_weights_gets_them():
+    weights = np.full(150, 2.0)
+    ours = search(SVC(), {"C": [1.0]}, scoring=Weighted()).fit(X, Y, sample_weight=weights)
+    assert ours.best_score_ == 100.0
 
 
 def test_metadata_are_routed_as_requested():

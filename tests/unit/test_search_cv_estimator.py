@@ -11,10 +11,15 @@ from html import escape
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import drbqo_ray as dr
-from tests.quick_search import SPACE, X, Y, search
+from drbqo_ray.search_cv.fold_search import Search
+from tests.quick_search import GRID, SPACE, X, Y, search
 
 
 def test_a_search_survives_clone_pickle_and_repr():
@@ -27,6 +32,35 @@ def test_a_search_survives_clone_pickle_and_repr():
     assert fresh.get_params()["estimator__C"] == 1.0
     assert "RobustSearchCV" in repr(ours)
     assert "SVC" in ours._repr_html_()
+
+
+def test_the_diagram_of_a_fitted_search_shows_the_best_estimator():
+    pipe = Pipeline([("scale", StandardScaler()), ("model", DummyClassifier())])
+    ours = search(pipe, {"model": [DummyClassifier(), SVC()]}, n_evaluations=99, refit=False)
+    before, after = "<div>DummyClassifier</div>", "<div>SVC</div>"
+    assert before in ours._repr_html_()
+    assert before in ours.fit(X, Y)._repr_html_()
+    ours.set_params(refit=True).fit(X, Y)
+    assert before not in ours._repr_html_()
+    assert after in ours._repr_html_()
+
+
+def test_numbers_of_numpy_are_read_as_plain_ones(monkeypatch):
+    plans = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self: plans.append(self._plan) or run(self))
+    one, two = (
+        search(
+            SVC(), GRID, n_evaluations=kind(6), random_state=kind(3), uncertainty=kind(1),
+            error_score=kind(0), n_jobs=kind(1), verbose=kind(0), cv=kind(3),
+        ).fit(X, Y)
+        for kind in (int, np.int32)
+    )  # fmt: skip
+    assert one.cv_results_["params"] == two.cv_results_["params"]
+    for plan in plans:
+        radius = plan.settings["uncertainty"].radius
+        values = (plan.n_evaluations, plan.error_score, plan.settings["seed"], radius)
+        assert [type(value) for value in values] == [int, float, int, float]
 
 
 def test_the_same_seed_gives_the_same_search_and_another_one_another():

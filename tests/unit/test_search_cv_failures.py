@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.svm import SVC
 
-from drbqo_ray.errors import NothingObserved
+from drbqo_ray.errors import InvalidInput, NothingObserved
 from tests.quick_search import GRID, X, Y, scores_of, search
 
 
@@ -98,3 +98,70 @@ def test_one_metric_that_fails_of_several_does_not_fail_the_fold():
         several.fit(X, Y)
     assert (scores_of(several.cv_results_, 3, "test_roc_auc") == -2.0).all()
     assert several.best_score_ > 0.9
+
+
+class Forgetful:
+    """A scorer that leaves the metric `name` out on the fold that tests row 0."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, estimator, X, y):
+        scores = {"level": estimator.level, "half": estimator.level / 2}
+        return {k: v for k, v in scores.items() if k != self.name or 0.0 not in X}
+
+
+LEVELS = {"level": [0.9, 0.5]}
+
+
+def test_a_fold_whose_scorer_leaves_the_optimized_metric_out_has_failed():
+    def forgetful(**options):
+        settings = {"scoring": Forgetful("level"), "refit": "level", "n_evaluations": 99}
+        return search(Fussy(), LEVELS, **(settings | options))
+
+    with pytest.raises(InvalidInput, match=r"'level', which is optimized.*only \['half'\] on fold"):
+        forgetful().fit(*ROWS)
+    counted = forgetful(error_score=0.25)
+    with pytest.warns(FitFailedWarning, match=r"2 of 6 .* count as 0.25(.|\n)*'level'"):
+        counted.fit(*ROWS)
+    level, half = (scores_of(counted.cv_results_, 3, f"test_{k}") for k in ("level", "half"))
+    assert [sorted(row) for row in level] == [[0.25, 0.9, 0.9], [0.25, 0.5, 0.5]]
+    np.testing.assert_array_equal(half, [[0.45] * 3, [0.25] * 3])
+    none = forgetful(error_score=math.nan)
+    with pytest.warns(FitFailedWarning, match="count as nan"), pytest.raises(NothingObserved):
+        none.fit(*ROWS)
+
+
+def test_a_scorer_that_never_returns_the_optimized_metric_fails_every_fold():
+    wrong = search(Fussy(), LEVELS, scoring=Forgetful(None), refit="lvl", error_score=0.0)
+    with pytest.raises(ValueError, match=r"All 6 fold fits failed(.|\n)*'lvl'"):
+        wrong.fit(*ROWS)
+    empty = search(Fussy(), LEVELS, scoring=lambda estimator, X, y: {}, error_score=0.0)
+    with pytest.raises(ValueError, match=r"All 6 fold fits failed(.|\n)*only \[\]"):
+        empty.fit(*ROWS)
+
+
+def test_a_metric_beside_the_optimized_one_that_is_left_out_is_warned_of():
+    beside = search(Fussy(), LEVELS, scoring=Forgetful("half"), refit="level", n_evaluations=99)
+    with pytest.warns(UserWarning, match=r"test score 'half' is missing .* in 2 of 6"):
+        beside.fit(*ROWS)
+    assert np.isnan(scores_of(beside.cv_results_, 3, "test_half")).sum() == 2
+    assert beside.best_params_ == {"level": 0.9}
+
+
+def test_without_a_name_no_fold_is_judged_by_another_metric_than_the_rest():
+    first = search(
+        Fussy(), LEVELS, scoring=Forgetful("level"), refit=False, n_evaluations=99, error_score=0.0
+    )
+    with pytest.raises(InvalidInput, match="the same one first on every fold"):
+        first.fit(*ROWS)
+
+
+def test_a_train_score_that_is_not_finite_is_warned_of():
+    def trained_rows_are_nan(estimator, X, y):
+        return math.nan if len(X) == 8 else estimator.level
+
+    ours = search(Fussy(), LEVELS, scoring=trained_rows_are_nan, return_train_score=True)
+    with pytest.warns(UserWarning, match=r"train score 'score' is missing or not finite in 6 of 6"):
+        ours.fit(*ROWS)
+    assert ours.best_score_ == 0.9

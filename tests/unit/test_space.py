@@ -282,6 +282,17 @@ def test_a_space_accepts_plain_data_and_knows_its_equals():
     assert len(space) == 3
 
 
+def test_the_grid_counts_only_what_can_be_active_together():
+    branches = {
+        f"x{k}": dr.Choice(list(range(10)), when={"branch": [option]})
+        for k, option in enumerate("abc")
+    }
+    space = dr.Space({"branch": dr.Choice(list("abc")), **branches})
+    assert len(space.grid(30)) == 30
+    assert space.grid(29) is None
+    assert dr.Space({"x": dr.Float(0.0, 1.0), "branch": dr.Choice(["a"])}).grid(10**6) is None
+
+
 def test_one_hot_inputs_put_all_other_options_at_one_distance():
     space = dr.Space(
         {"k": dr.Choice(["a", "b", "c"]), "two": dr.Choice([0, 1]), "one": dr.Choice([7])}
