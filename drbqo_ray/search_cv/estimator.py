@@ -305,7 +305,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):  # 
             )  # fmt: skip
             return search_in_storage(plan, folds, slots, self.storage, fingerprint)
         own = OwnProcess(folds)
-        with nullcontext(own) if slots == 1 else ray_crew(folds, slots) as crew:
+        with nullcontext(own) if slots == 1 else ray_crew(folds, slots, plan.verbose) as crew:
             search = Search(plan, folds.n_folds, crew)
             return search.optimizer, search.run(), search.stop_reason
 
