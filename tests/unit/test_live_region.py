@@ -7,12 +7,14 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from drbqo_ray.live_region import AboveRegion, LiveRegion
@@ -81,7 +83,23 @@ def test_records_and_prints_scroll_above_a_region_that_grows(
     assert seen == [*expected, "HEAD", *(f"row {n}" for n in range(1, 6)), ""]
 
 
-def test_many_threads_may_write_at_once(terminal: Terminal, logger: logging.Logger) -> None:
+class Slow:
+    """Takes its time to be drawn, so that others get in between if they can."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        time.sleep(0.002)
+        yield self.text
+
+
+def test_many_threads_may_write_while_the_region_is_drawn(
+    terminal: Terminal, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drbqo_ray.live_region.DRAWINGS_PER_SECOND", 500)
+    draw = Region.draw
+    monkeypatch.setattr(Region, "draw", lambda self, width: Slow(draw(self, width)))
     with Region(terminal) as shown:
 
         def write(name: int) -> None:
