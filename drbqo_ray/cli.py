@@ -312,9 +312,12 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
     """Run it, print what came out, and end with the exit code."""
     with reported(BAD_USAGE):
         if how["address"] is not None:
-            from drbqo_ray.cluster_access import connect
+            from drbqo_ray.progress import waiting
 
-            connect(how["address"], how["insecure"])
+            with waiting(f"joining Ray at {how['address']}", not how["quiet"]):
+                from drbqo_ray.cluster_access import connect
+
+                connect(how["address"], how["insecure"])
         make_storage(what["storage"], what["name"])
     with reported(FAILED), left_at_once():
         from drbqo_ray.cluster.runner import run as start
@@ -323,7 +326,7 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
             objective,
             what.pop("space"),
             what.pop("contexts"),
-            progress=False if how["quiet"] else None,
+            progress=not how["quiet"],
             **what | limits(how),
         )
     conclude(result)

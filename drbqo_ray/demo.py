@@ -42,6 +42,7 @@ def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
         uncertainty=RADIUS,
         max_in_flight=SLOTS,
         seed=seed,
+        progress=True,
     )
     if result.recommendation is None:
         console.print("No config can be recommended; see the failures above.")

@@ -20,7 +20,7 @@ from drbqo_ray.journal import JOURNAL, read_journal
 from drbqo_ray.mirror import ObjectStoreMirror
 from drbqo_ray.progress import duration
 from drbqo_ray.records import BAND, Recommendation
-from drbqo_ray.terminal import printable
+from drbqo_ray.terminal import error_line, printable
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,7 @@ class SavedRun:
         yield f"per fold   {folds}"
         yield from recommendation_lines(recommend(run.optimizer), how_sure(run.optimizer))
         if failed:
-            last = [line for line in (failed[-1].reason or "").splitlines() if line.strip()]
-            reason = printable(last[-1].strip()) if last else "no reason given"
-            yield f"failure    evaluation {failed[-1].id}: {reason}"
+            yield f"failure    evaluation {failed[-1].id}: {error_line(failed[-1].reason)}"
 
     def _state(self) -> str:
         if self.run.stopped is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TextIO
+
+_FRAME = re.compile(r'\s*File ".*", line \d+')
 
 
 def printable(text: object, limit: int = 200) -> str:
@@ -34,6 +37,32 @@ def printable_lines(text: object, limit: int = 4000) -> str:
     lines = str(text).expandtabs(4).split("\n")
     clean = "\n".join(printable(line, limit) for line in lines)
     return clean if len(clean) <= limit else "..." + clean[3 - limit :]
+
+
+def error_line(reason: str | None, limit: int = 200) -> str:
+    """What went wrong, as one line: the exception of a traceback with its whole message.
+
+    Args:
+        reason: a traceback, or any text, of which the first line is taken.
+        limit: most characters of the result.
+    """
+    lines = [line for line in (reason or "").splitlines() if line.strip()]
+    if not lines:
+        return "no reason given"
+    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    if frames:
+        after = range(frames[-1] + 1, len(lines))
+        begin = next((number for number in after if not lines[number][0].isspace()), len(lines) - 1)
+        found = lines[begin:]
+    else:
+        found = lines[-1:] if lines[0].startswith("Traceback") else lines[:1]
+    return printable(" ".join(line.strip() for line in found), limit)
+
+
+def speaks_unicode(stream: Any) -> bool:
+    """Whether every character can be written to a stream as it is."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return str(encoding).lower().replace("-", "").startswith("utf")
 
 
 def _spelled(character: str) -> str:

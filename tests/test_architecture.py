@@ -29,7 +29,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optimizer": (("optimizer",), (*BASE, "core", "recipes")),
     "journal": (("journal*", "high_water", "mirror", "run_directory", "problem"), ("words",)),
     "objective": (("objective",), ("words",)),
-    "screen": (("terminal", "tally", "progress"), ("words",)),
+    "screen": (("terminal", "tally", "live_region", "progress"), ("words",)),
     "domains": (("space_file",), BASE),
     "report": (("report", "report.*"), (*MODEL, "screen")),
     "cluster": (("cluster", "cluster.*", "cluster_access"), (*MODEL, *BESIDE, "report")),

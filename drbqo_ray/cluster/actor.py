@@ -81,7 +81,7 @@ class RunActor:
         return observed
 
     @_in_group("watch")
-    def best(self) -> dict[str, float]:
+    def best(self) -> dict[str, Any]:
         """See `Keeper.best`."""
         return self._open.best()
 

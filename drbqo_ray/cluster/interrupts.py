@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from types import FrameType
 from typing import Any
-
-_logger = logging.getLogger(__name__)
 
 
 class Interrupts:
@@ -34,7 +31,4 @@ class Interrupts:
     def _caught(self, number: int, frame: FrameType | None) -> None:
         if self.stopping:
             raise KeyboardInterrupt
-        self.stopping = True
-        _logger.warning(
-            "Stopping: running folds get a moment to end. Press Ctrl-C again to leave at once."
-        )
+        self.stopping = True  # the loop says so: nothing may be written inside a signal handler

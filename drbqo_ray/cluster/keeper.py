@@ -182,8 +182,8 @@ class Keeper:
                 self._changed.notify_all()
             return [self._outcomes[o.id].observation(self._suggestions[o.id]) for o in outcomes]
 
-    def best(self) -> dict[str, float]:
-        """Robust value and spread of the best config so far; empty before there is one.
+    def best(self) -> dict[str, Any]:
+        """The best config so far, its robust value and spread; empty before there is one.
 
         It may be a few outcomes old, and is looked for only once this was called.
         """
@@ -193,7 +193,13 @@ class Keeper:
                 self._best_due = self._best_rest
                 self._changed.notify_all()
             found = self._best
-        return {} if found is None else {"best_robust": found.robust_value, "best_std": found.std}
+        if found is None:
+            return {}
+        return {
+            "best_robust": found.robust_value,
+            "best_std": found.std,
+            "best_config": found.config,
+        }
 
     def finish(self, reason: str, stop_reason: str | None = None) -> Final:
         """Write why the run stops, close the journal, and say what came of the run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from drbqo_ray.cluster.slots import Slots
 TICK_SECONDS = 0.2
 FAST_TICK_SECONDS = 0.05
 STOP_GRACE_SECONDS = 5.0
+_logger = logging.getLogger(__name__)
 
 
 class Loop:
@@ -77,6 +79,9 @@ class Loop:
         now = time.monotonic()
         if self._stop_at is None:
             self._stop_at = now + STOP_GRACE_SECONDS
+            _logger.warning(
+                "Stopping: running folds get a moment to end. Press Ctrl-C again to leave at once."
+            )
             for session in self._active:
                 session.stop("interrupted")
         elif now >= self._stop_at:

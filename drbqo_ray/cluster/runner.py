@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,7 +80,8 @@ def run(
         stop_when: stop before the budget is used up once the recommendation is sure enough, e.g.
             "loss < 0.002" or "probability > 0.95", see `Certainty`. Running folds are finished.
             A resumed run may have another rule, or none.
-        progress: None shows a live table on a terminal and lines elsewhere; False shows nothing.
+        progress: True shows a live bar on a terminal and lines elsewhere, on standard error; None
+            does the same, but nothing inside pytest; False shows nothing.
         callbacks: objects with any of on_ask(suggestion), on_observation(observation),
             on_finish(result); see `Callback`. What they raise is logged.
 
@@ -157,22 +160,22 @@ def drive(
         in_flight: evaluations of all runs at a time, None for as many as fit.
         many: whether the runs belong together, so that no single best value is shown.
     """
-    from drbqo_ray.cluster.connection import connection
-    from drbqo_ray.cluster.loop import Loop
-    from drbqo_ray.cluster.session import Session
-    from drbqo_ray.cluster.slots import Slots
-    from drbqo_ray.cluster.standing import Standing
     from drbqo_ray.progress import make_progress
 
-    limits = plans[0].limits
-    display = make_progress(progress)
-    shown = Callbacks([display])
-    with connection() as local:
-        slots = Slots(limits.resources, in_flight, local)
-        standing = Standing(
-            lambda seen, status: shown.call("on_observation", seen, status), lambda: slots.count
-        )
-        reference = put_objective(objective)
+    with ExitStack() as stack:
+        with connecting(progress):
+            from drbqo_ray.cluster.connection import connection
+            from drbqo_ray.cluster.loop import Loop
+            from drbqo_ray.cluster.session import Session
+            from drbqo_ray.cluster.slots import Slots
+            from drbqo_ray.cluster.standing import Standing
+
+            local = stack.enter_context(connection())
+            limits = plans[0].limits
+            slots = Slots(limits.resources, in_flight, local)
+            reference = put_objective(objective)
+        shown = Callbacks([make_progress(progress)])
+        standing = Standing(shown, lambda: slots.count)
         sessions: list[Session] = []
 
         def opener(plan: Plan) -> Callable[[], Session]:
@@ -186,7 +189,7 @@ def drive(
             return open_session
 
         total = sum(plan.limits.n_evaluations for plan in plans)
-        shown.call("on_start", title, total, slots.count)
+        shown.call("on_start", title, total, slots.count, plans[0].problem.n_folds)
         try:
             short = limits.timeout_seconds is not None
             Loop([opener(plan) for plan in plans], slots, fast=short).run()
@@ -197,6 +200,21 @@ def drive(
         if session.error is not None:
             raise session.error
     return [session.result for session in sessions if session.result is not None]
+
+
+def connecting(progress: bool | None) -> AbstractContextManager[None]:
+    """Say that Ray is started or joined for the time of a block, unless it is connected already.
+
+    Ray is not loaded to find out, as that takes its time too.
+    """
+    from drbqo_ray.progress import waiting
+
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return nullcontext()
+    address = os.environ.get("RAY_ADDRESS")
+    started = address in (None, "", "local")
+    return waiting("starting Ray" if started else f"joining Ray at {address}", progress)
 
 
 def put_objective(objective: FoldObjective) -> Any:

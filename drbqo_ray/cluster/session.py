@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from textwrap import indent
 from typing import Any
 
 import ray
@@ -27,7 +28,7 @@ from drbqo_ray.cluster.result import Result, result_of
 from drbqo_ray.cluster.standing import Standing
 from drbqo_ray.errors import DrbqoError, RunFailed
 from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.terminal import printable
+from drbqo_ray.terminal import error_line, printable_lines
 
 BEST_SECONDS = 0.25
 CLOSE_SECONDS = 5.0
@@ -118,6 +119,7 @@ class Session:
                 outcome = self._folds.collect(reference)
                 if outcome is not None:
                     self._outbox.append(outcome)
+                    self._standing.trained(self._plan.place.name, outcome.id)
         except RayTaskError as error:
             self._abort(error.cause if isinstance(error.cause, DrbqoError) else error)
         except RayError as error:
@@ -191,7 +193,7 @@ class Session:
 
     def _start(self, suggestion: Suggestion) -> None:
         self._folds.start(suggestion)
-        self._standing.started()
+        self._standing.started(self._plan.place.name, suggestion)
         self._callbacks.call("on_ask", suggestion)
 
     def _send_outcomes(self) -> None:
@@ -224,11 +226,10 @@ class Session:
         self._telling = False
         self._told = []
         for outcome, observation in zip(batch, observations, strict=True):
-            self._standing.ended(observation, outcome.seconds)
+            self._standing.ended(self._plan.place.name, observation, outcome.seconds)
             self._callbacks.call("on_observation", observation)
-            self._standing.show(observation)
             if observation.status == "failed":
-                _warn(observation)
+                _warn(observation, whole=self._standing.failed_here == 1)
             self._count_failures(observation)
 
     def _count_failures(self, observation: Observation) -> None:
@@ -250,7 +251,7 @@ class Session:
         self._reason = "failed"
         self.cancel()
 
-    def _on_best(self, best: dict[str, float]) -> None:
+    def _on_best(self, best: dict[str, Any]) -> None:
         self._standing.best(best)
         self._next_best = time.monotonic() + BEST_SECONDS
 
@@ -269,11 +270,10 @@ class Session:
         self.abandon()
 
 
-def _warn(observation: Observation) -> None:
-    """Log a failed evaluation: one warning each, with the line that says most."""
-    lines = [line for line in (observation.reason or "").splitlines() if line.strip()]
-    said = lines[-1 if lines[0].startswith("Traceback") else 0] if lines else "no reason given"
-    _logger.warning(
-        "Evaluation %d (fold %d) failed: %s",
-        observation.id, observation.context, printable(said.strip()),
-    )  # fmt: skip
+def _warn(observation: Observation, whole: bool) -> None:
+    """Log a failed evaluation: one warning each; with `whole`, its traceback too."""
+    reason = observation.reason or ""
+    said = error_line(reason)
+    if whole and len(reason.splitlines()) > 1:
+        said += "\n" + indent(printable_lines(reason), "  ")
+    _logger.warning("Evaluation %d (fold %d) failed: %s", observation.id, observation.context, said)

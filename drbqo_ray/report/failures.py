@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drbqo_ray.records import Config, Observation
 from drbqo_ray.report.timeline import Timing
-from drbqo_ray.terminal import printable, printable_lines
+from drbqo_ray.terminal import error_line, printable_lines
 
 SHOWN = 100
 WHOLE_TEXT = 4000
@@ -67,12 +67,11 @@ def list_failures(
 
 def _failure(seen: Observation, timing: Timing | None) -> Failure:
     reason = seen.reason or "no reason given"
-    lines = [line.strip() for line in reason.splitlines() if line.strip()]
     return Failure(
         id=seen.id,
         config=dict(seen.config),
         fold=seen.context,
         cause=timing.cause if timing is not None else None,
-        summary=printable(lines[-1] if lines else "no reason given", 200),
+        summary=error_line(reason),
         text=printable_lines(reason, WHOLE_TEXT),
     )

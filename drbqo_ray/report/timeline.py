@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from drbqo_ray.tally import utilization
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -65,7 +67,7 @@ class Timeline:
         lanes: one for each evaluation that ran at the same time on a node.
         start, end: of the first and of the last bar, seconds into the run.
         busy: sum of the lengths of all bars, in seconds.
-        utilisation: busy / ((end - start) * number of lanes).
+        utilisation: busy / ((end - start) * number of lanes), see `utilization`.
         untimed: evaluations without a time, which have no bar.
     """
 
@@ -87,8 +89,7 @@ def draw_up(timings: Iterable[Timing]) -> Timeline | None:
     lanes, bars = _lay_out(timed)
     start, end = min(bar.start for bar in bars), max(bar.end for bar in bars)
     busy = sum(bar.end - bar.start for bar in bars)
-    room = (end - start) * len(lanes)
-    share = busy / room if room > 0 else 0.0
+    share = utilization(busy, (end - start) * len(lanes)) or 0.0
     return Timeline(tuple(bars), tuple(lanes), start, end, busy, share, len(given) - len(timed))
 
 

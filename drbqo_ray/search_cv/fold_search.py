@@ -143,7 +143,7 @@ class Search:
         self._budget = plan.budget(n_folds)
         self.optimizer = Optimizer(plan.space, n_folds, **plan.settings)
         self.stop_reason: str | None = None
-        self._display = make_progress(None if plan.verbose else False)
+        self._display = make_progress(plan.verbose)
         self._ready: deque[Suggestion] = deque()
         self._asked = self._running = 0
         self._think_seconds = self._fold_seconds = 0.0
@@ -151,7 +151,8 @@ class Search:
 
     def run(self) -> list[TrainedFold]:
         """Every evaluation, in the order told."""
-        self._display.on_start(TITLE, self._budget, self._crew.slots)
+        n_folds = self.optimizer.n_contexts
+        self._display.on_start(TITLE, self._budget, self._crew.slots, n_folds)
         try:
             while len(self._trained) < self._budget:
                 self._step()
@@ -199,12 +200,16 @@ class Search:
             self._ready.clear()
             self._asked = self._budget = len(self._trained) + self._running
 
-    def _standing(self) -> dict[str, float]:
+    def _standing(self) -> dict[str, Any]:
         try:
             best = self.optimizer.recommend()
         except NothingObserved:
             return {}
-        return {"best_robust": best.robust_value, "best_std": best.std}
+        return {
+            "best_robust": best.robust_value,
+            "best_std": best.std,
+            "best_config": best.config,
+        }
 
 
 def _recent(before: float, now: float) -> float:

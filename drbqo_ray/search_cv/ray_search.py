@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +111,18 @@ class RayCrew:
 
 
 @contextmanager
-def ray_crew(folds: CrossValidation, limit: int | None, tasks: FitTasks) -> Iterator[RayCrew]:
+def ray_crew(
+    folds: CrossValidation, limit: int | None, tasks: FitTasks, verbose: bool
+) -> Iterator[RayCrew]:
     """A crew on the Ray that is connected, else on one started for the time of the block."""
-    from drbqo_ray.cluster.connection import connection
+    from drbqo_ray.cluster.runner import connecting
 
-    with connection() as local:
-        crew = RayCrew(folds, limit, local, tasks)
+    with ExitStack() as stack:
+        with connecting(verbose):
+            from drbqo_ray.cluster.connection import connection
+
+            local = stack.enter_context(connection())
+            crew = RayCrew(folds, limit, local, tasks)
         try:
             yield crew
         finally:

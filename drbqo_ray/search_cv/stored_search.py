@@ -202,7 +202,7 @@ def search_in_storage(
             resume=True,
             max_in_flight=slots,
             max_consecutive_failures=1 if plan.error_score == "raise" else None,
-            progress=None if plan.verbose else False,
+            progress=plan.verbose,
             **plan.settings,
         )
         try:

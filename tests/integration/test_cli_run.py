@@ -85,7 +85,7 @@ def test_a_users_own_file_is_run_interrupted_shown_and_resumed(project: Path) ->
     code, out, err = interrupted(project, "slow", after=6)
     assert code == 130
     assert "robust" in out
-    assert err.startswith("x: 1000 evaluations, ")
+    assert err.startswith("starting Ray\nx: 1000 evaluations, ")
     assert "drbqo resume" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert "\x1b" not in out + err

@@ -41,7 +41,13 @@ def test_each_failure_is_warned_of_once_and_no_value_is_the_mean_of_the_folds_le
         " are gone"
         for o in failed
     ]
-    assert sorted(warnings_in(caplog)) == sorted(expected)
+    first, *others = warnings_in(caplog)
+    line, head, *traceback = first.splitlines()
+    assert sorted([line, *others]) == sorted(expected)
+    # The first one is told in full, with the line of the objective that raised.
+    assert head == "  Traceback (most recent call last):"
+    assert "in one_broken_fold" in "".join(traceback)
+    assert traceback[-1] == f"  FileNotFoundError: the rows of fold {BROKEN} are gone"
     best = result.recommendation
     assert best.config not in [o.config for o in failed]
     # The broken fold counts as the worst score seen, and the adversary leans on it.

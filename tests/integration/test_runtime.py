@@ -125,7 +125,7 @@ def test_callbacks_and_standard_error_hear_of_everything_and_a_faulty_callback_b
             heard.append(("finish", result.stopped))
 
     with caplog.at_level(logging.ERROR):
-        quick_run(size=4, callbacks=[Listener(), object()], progress=None)
+        quick_run(size=4, callbacks=[Listener(), object()], progress=True)
     assert sorted(heard[:-1]) == sorted(
         (kind, i) for kind in ("ask", "observation") for i in range(4)
     )

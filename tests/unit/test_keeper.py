@@ -99,6 +99,7 @@ def test_a_display_that_watches_the_best_value_gets_it_and_changes_no_suggestion
             assert time.monotonic() < deadline
             time.sleep(0.02)
     assert keeper.best()["best_std"] > 0
+    assert keeper.best()["best_config"] in [suggestion.config for suggestion in plain]
     assert keeper.take(0, 10, 1) == plain
     keeper.close()
 
