@@ -89,6 +89,9 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
     failures = list_failures(observations, {t.id: t for t in timings}, optimizer.n_contexts)
     ranking, path = _rank(posterior, report)
     weights = weigh_folds(posterior, ranking) if posterior and ranking else None
+    importance = (
+        weigh_parameters(posterior, ranking, optimizer.seed) if posterior and ranking else None
+    )
     told = {t.id: t.told_at for t in timings if t.told_at is not None}
     in_order = {place: told[seen.id] for place, seen in enumerate(observations) if seen.id in told}
     counts = np.bincount([seen.context for seen in observations], minlength=optimizer.n_contexts)
@@ -106,16 +109,14 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         per_fold=tuple(int(count) for count in counts),
         noise_std=posterior.noise_std if posterior else None,
         verdict=reach_verdict(posterior, ranking, failures, report),
-        checks=check_health(optimizer, posterior, ranking, weights, failures),
+        checks=check_health(optimizer, posterior, ranking, weights, importance, failures),
         ranking=ranking,
         heat_map=map_heat(posterior, ranking) if posterior and ranking else None,
         weights=weights,
         radius_path=path,
         pareto=weigh_trade_off(posterior) if posterior else None,
         incumbent=follow_incumbent(posterior, report, in_order) if posterior else None,
-        importance=weigh_parameters(posterior, ranking, optimizer.seed)
-        if posterior and ranking
-        else None,
+        importance=importance,
         timeline=draw_up(timings),
         failures=failures,
     )

@@ -177,9 +177,9 @@ def _parameters(facts: Facts) -> Panel:
     reading = (
         "Importance is the share of the variation of the modelled robust score over the whole"
         " space that a parameter has a hand in, alone or with others; shares can sum to more than"
-        f" 100 %. It is estimated from {importance.samples} random pairs. In the slices the other"
-        " parameters are as in the recommended config, whose place the upright line marks; short"
-        " ticks are the values tried."
+        f" 100 %. It is estimated along {importance.lines} random lines for each parameter. In the"
+        " slices the other parameters are as in the recommended config, whose place the upright line"
+        " marks; short ticks are the values tried."
     )
     hidden = len(importance.effects) - 20
     if hidden > 0:
