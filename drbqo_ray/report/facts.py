@@ -19,6 +19,7 @@ from drbqo_ray.report.pareto import Pareto, weigh_trade_off
 from drbqo_ray.report.posterior import Posterior, minimizes, read_posterior
 from drbqo_ray.report.radius_path import RadiusPath, trace_radius
 from drbqo_ray.report.ranking import Ranking, choices, rank
+from drbqo_ray.report.score_range import ScoreRange
 from drbqo_ray.report.timeline import Timeline, Timing, draw_up
 from drbqo_ray.report.verdict import Verdict, reach_verdict
 
@@ -38,6 +39,7 @@ class Facts:
         n_folds: number of contexts n.
         reference: reference weights (n,).
         evaluations, pending: numbers of outcomes and of suggestions without one.
+        score_range: the range that shown scores are kept to.
         per_fold: number of outcomes of every fold (n,).
         noise_std: deviation of the noise of one evaluation, None before there is a model.
         verdict, checks, ranking, heat_map, weights, radius_path, pareto, incumbent, importance,
@@ -54,6 +56,7 @@ class Facts:
     reference: tuple[float, ...]
     evaluations: int
     pending: int
+    score_range: ScoreRange
     per_fold: tuple[int, ...]
     noise_std: float | None
     verdict: Verdict
@@ -106,6 +109,7 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         reference=tuple(float(w) for w in optimizer.reference),
         evaluations=len(observations),
         pending=len(optimizer.pending),
+        score_range=posterior.score_range if posterior else ScoreRange(),
         per_fold=tuple(int(count) for count in counts),
         noise_std=posterior.noise_std if posterior else None,
         verdict=reach_verdict(posterior, ranking, failures, report),

@@ -94,7 +94,8 @@ def _bounds(posterior: Posterior, ranking: Ranking, importance: Importance) -> H
     assert ranking.chosen is not None
     config = posterior.configs[ranking.chosen]
     effects = dict(importance.effects)
-    drawn, idle = [], []
+    drawn: list[str] = []
+    idle: list[str] = []
     for name, value in config.items():
         side, inside = _end(posterior.space.parameters[name], value)
         if side is None:

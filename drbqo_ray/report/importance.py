@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from drbqo_ray.parameters import Choice
-from drbqo_ray.records import BAND, Config
+from drbqo_ray.records import Config
 from drbqo_ray.report.posterior import Array, Posterior
 from drbqo_ray.report.ranking import Ranking
 
@@ -138,11 +138,11 @@ def _slice(posterior: Posterior, name: str, column: int, here: Array) -> Slice:
     gains = posterior.predict(inputs)
     robust, weights = posterior.robust(gains)
     values, stds = posterior.user(robust), posterior.stds(inputs, weights)
+    low, high = posterior.bands(values, stds)
     points = tuple(
-        SlicePoint(item.from_unit(float(place)), float(place), float(v), float(v - BAND * s),
-                   float(v + BAND * s))
-        for place, v, s in zip(u[:, column], values, stds, strict=True)
-    )  # fmt: skip
+        SlicePoint(item.from_unit(float(place)), float(place), float(v), float(a), float(b))
+        for place, v, a, b in zip(u[:, column], values, low, high, strict=True)
+    )
     tried = [item.to_unit(c[name]) for c in posterior.configs[:2000] if name in c]
     step = max(1, len(tried) // 200)
     return Slice(

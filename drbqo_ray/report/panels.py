@@ -75,6 +75,12 @@ def _heat_map(facts: Facts) -> Panel:
         f"The strongest color is the worst score; the hardest fold is {facts.fold(heat.hardest)}."
         " Hatched cells were not trained: the model fills them in. ✕ marks a failed evaluation."
     )
+    beyond = sum(cell.beyond for row in heat.cells for cell in row)
+    if beyond:
+        reading += (
+            f" All scores of this run are {facts.score_range.words}, which the model does not know:"
+            f" {count(beyond, 'hatched cell')} with an estimate beyond show the end of that range."
+        )
     assert facts.ranking is not None
     left = facts.ranking.total - len(heat.configs)
     if left:
@@ -178,8 +184,8 @@ def _parameters(facts: Facts) -> Panel:
         "Importance is the share of the variation of the modelled robust score over the whole"
         " space that a parameter has a hand in, alone or with others; shares can sum to more than"
         f" 100 %. It is estimated along {importance.lines} random lines for each parameter. In the"
-        " slices the other parameters are as in the recommended config, whose place the upright line"
-        " marks; short ticks are the values tried."
+        " slices the other parameters are as in the recommended config, whose place the upright"
+        " line marks; short ticks are the values tried."
     )
     hidden = len(importance.effects) - 20
     if hidden > 0:

@@ -50,6 +50,11 @@ def test_digits_tell_values_apart(values):
         assert all(abs(a - b) <= spread / 100 for a, b in zip(values, shown, strict=True))
 
 
+def test_nothing_is_written_as_minus_zero():
+    assert Decimals(3).text(-1e-9) == "0.000"
+    assert Decimals(3).text(-0.001) == "-0.001"
+
+
 def test_what_is_no_number_is_a_dash():
     assert Decimals.of([]).text(None) == "–"
     assert Decimals.of([math.nan]).text(math.nan) == "–"

@@ -142,9 +142,7 @@ def test_a_parameter_without_importance_at_a_bound_is_no_reason_to_widen_it(tmp_
 
 def test_beside_an_idle_parameter_the_one_that_acts_is_named_alone(tmp_path):
     words = found(
-        facts_of(
-            tmp_path, lambda c, f: c["x"] ** 2 - 0.01 * f, IDLE_SPACE, configs=SPREAD_OUT[11:]
-        )
+        facts_of(tmp_path, lambda c, f: c["x"] ** 2 - 0.01 * f, IDLE_SPACE, configs=SPREAD_OUT[11:])
     )["bounds"]
     assert "at a bound: x = 1 at its high end. Widen the range" in words
 
