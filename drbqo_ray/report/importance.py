@@ -5,9 +5,9 @@ value over the whole space that is left when all other parameters are known,
 
     effect_j = E[Var(R | all but u_j)] / Var(R)        R the robust value at u, uniform in the cube
 
-Every parameter has a design of its own: B points of a Latin hypercube, each at the same K values of
-u_j. Both variances are taken over this one design, of which the variance within its B lines is a
-part. So a share is never above 1, is 1 for a parameter that acts alone, and 0 for an idle one.
+Var(R) is that of 1,024 points of a Latin hypercube. The variance that is left is the mean of those
+along lines: through 64 points, each at the same values of u_j, evenly spread. It is a part of
+Var(R), so a share is at most 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from drbqo_ray.records import Config
 from drbqo_ray.report.posterior import Array, Posterior
 from drbqo_ray.report.ranking import Ranking
 
-LINES = 64
+POINTS, LINES = 1024, 64
 LEVELS, MOST_LEVELS = 16, 32
 FLAT = 1e-18
 SLICES = 6
@@ -92,21 +92,29 @@ def weigh_parameters(posterior: Posterior, ranking: Ranking, seed: int) -> Impor
 def total_effects(posterior: Posterior, seed: int) -> Array:
     """Total effect of each parameter (p,), within [0, 1], all 0 when the model is flat."""
     rng = np.random.default_rng(seed)
-    shape = (len(posterior.space), LINES)
-    strata = rng.permuted(np.tile(np.arange(LINES), (shape[0], 1)), axis=1)
-    base = ((strata + rng.random(shape)) / LINES).T  # (B, p)
-    return np.array([_total_effect(posterior, base, j) for j in range(shape[0])])
+    space = posterior.space
+    total = float(_values(posterior, space.snap(_hypercube(POINTS, len(space), rng))).var())
+    if total <= FLAT:
+        return np.zeros(len(space))
+    base = _hypercube(LINES, len(space), rng)
+    left = np.array([_variance_along(posterior, base, j) for j in range(len(space))])
+    return np.minimum(left / total, 1.0)
 
 
-def _total_effect(posterior: Posterior, base: Array, column: int) -> float:
-    """Share of the variance that lies within lines along one parameter through points (B, p)."""
+def _hypercube(size: int, width: int, rng: np.random.Generator) -> Array:
+    """Random points (size, width) in the unit cube, one in every slice of each axis."""
+    strata = rng.permuted(np.tile(np.arange(size), (width, 1)), axis=1)
+    return np.asarray(((strata + rng.random(strata.shape)) / size).T)
+
+
+def _variance_along(posterior: Posterior, base: Array, column: int) -> float:
+    """Mean variance of the robust value along one parameter, on lines through points (B, p)."""
     item = list(posterior.space.parameters.values())[column]
     levels = min(item.count, MOST_LEVELS) if isinstance(item, Choice) else LEVELS
     u = np.repeat(base, levels, axis=0)
     u[:, column] = np.tile((np.arange(levels) + 0.5) / levels, len(base))
     values = _values(posterior, posterior.space.snap(u)).reshape(len(base), levels)
-    total = float(values.var())
-    return min(float(values.var(axis=1).mean()) / total, 1.0) if total > FLAT else 0.0
+    return float(values.var(axis=1).mean())
 
 
 def _values(posterior: Posterior, u: Array) -> Array:

@@ -130,8 +130,10 @@ def _radius(facts: Facts) -> Panel:
             "The slider that ranks configs anew is made for chi-square balls and is left out; the"
             " curve above was solved for this run's own kind of set."
         )
-    pictures = (draw_radius(facts, path), draw_shortfall(facts, path))
-    return Panel(key, title, question, pictures, reading=tuple(reading))
+    pictures = [draw_radius(facts, path)]
+    if path.changes:
+        pictures.append(draw_shortfall(facts, path))
+    return Panel(key, title, question, tuple(pictures), reading=tuple(reading))
 
 
 def _pareto(facts: Facts) -> Panel:

@@ -137,6 +137,16 @@ EDGES: dict[str, dict[str, Any]] = {
 }
 
 
+def test_how_far_behind_the_winner_is_drawn_where_the_winner_changes(tmp_path):
+    configs = [{"x": x, "rate": 0.01, "kind": "a"} for x in (0.2, 0.5, 0.8)]
+    for name, score in (("same", lambda c, f: c["x"] - f), ("other", two_peaks)):
+        write_run(tmp_path / name, score, configs=configs)
+        facts = journal_facts(tmp_path / name, name)
+        assert facts.radius_path is not None
+        assert bool(facts.radius_path.changes) is (name == "other")
+        assert ("How far behind the best config" in render_page(facts)) is (name == "other")
+
+
 def test_the_worst_fold_is_one_that_counts(tmp_path):
     write_run(
         tmp_path / "run", lambda c, f: c["x"] - (5 if f == 1 else 0.1 * f), evaluations=16,

@@ -6,7 +6,7 @@ import math
 
 from markupsafe import Markup
 
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
 from drbqo_ray.report.draw.svg import element, figure, path, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.pareto import Pareto, ParetoPoint
@@ -26,8 +26,9 @@ def in_view(pareto: Pareto, minimize: bool) -> list[ParetoPoint]:
 def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
     """The points, the front, and through the robust choice a line of equal robust score."""
     points = in_view(pareto, facts.minimize)
-    x = Scale.around([point.spread for point in points], LEFT, RIGHT)
-    y = Scale.around([point.mean for point in points], BOTTOM, TOP)
+    ends = (facts.score_range.low, facts.score_range.high)
+    x = Scale.around([point.spread for point in points], LEFT, RIGHT, 0.0)
+    y = Scale.around([point.mean for point in points], BOTTOM, TOP, *ends)
     digits = Decimals.of([v for p in points for v in (p.mean, p.spread)])
     better = "smaller" if facts.minimize else "larger"
     area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
@@ -53,7 +54,8 @@ def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
         f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"
         " is had only with more spread."
     )
-    return figure(WIDTH, HEIGHT, "Mean score against spread", description, marks)
+    name = "Mean score against spread"
+    return figure(WIDTH, HEIGHT, name, description, marks, overhang(y, LEFT))
 
 
 def _kind(facts: Facts, point: ParetoPoint) -> str:
