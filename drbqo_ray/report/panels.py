@@ -144,8 +144,8 @@ def _pareto(facts: Facts) -> Panel:
         return Panel(key, title, question, reading=(NOTHING,))
     front = sum(point.on_front for point in pareto.points)
     reading = (
-        f"{count(front, 'config')} on the front (open circles): no other has a better mean and"
-        " less spread."
+        f"{count(front, 'config')} on the front{', joined by a line' if front > 1 else ''}:"
+        " no other has a better mean and less spread."
     )
     if facts.radius_path is not None and facts.radius_path.kind == "chi-square":
         reading += (

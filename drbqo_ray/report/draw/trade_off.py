@@ -13,6 +13,7 @@ from drbqo_ray.report.pareto import Pareto, ParetoPoint
 from drbqo_ray.report.wording import Decimals
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 350.0, 70.0, 840.0, 44.0, 286.0
+LABEL = 24.0
 CLIP = "pareto-area"
 FEW = 12
 
@@ -33,7 +34,7 @@ def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
     better = "smaller" if facts.minimize else "larger"
     area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
     marks = [element("defs", element("clipPath", area, id=CLIP))]
-    marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)")
+    marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)", LABEL)
     marks += bottom_axis(x, BOTTOM, "spread between folds (smaller is steadier)")
     front = sorted((p for p in points if p.on_front), key=lambda p: p.spread)
     marks.append(path([(x(p.spread), y(p.mean)) for p in front], "front"))
