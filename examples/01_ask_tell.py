@@ -2,10 +2,10 @@
 
 It prints:
 
-    evaluations   25 single folds, 5 folds
-    config        C=700, gamma=5.28e-05
-    robust value  0.976, mean 0.980
-    folds         0.977 0.978 0.975 0.991 0.980
+    evaluations   … single folds, 5 folds
+    config        C=…, gamma=…
+    robust value  …, mean …
+    folds         … … … … …
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Progress goes to standard error. Then it prints:
 
-    robust choice   x=0.45, worst fold 0.877
+    robust choice   x=…, worst fold …
     best on average x=0.31, worst fold 0.762
 """
 

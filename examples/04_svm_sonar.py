@@ -2,10 +2,10 @@
 
 Progress goes to standard error. Then it prints:
 
-    config         C=101, gamma=0.0094
-    robust value   0.793, mean 0.850
-    worst weights  0.00 0.30 0.45 0.25 0.00
-    test accuracy  0.881 on 42 rows
+    config         C=…, gamma=…
+    robust value   …, mean …
+    worst weights  … … … … …
+    test accuracy  … on 42 rows
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Progress goes to standard error. Then it prints:
 
     method      alpha     l1_ratio  test accuracy
-    drbqo       2.3e-05   0.748     0.917
-    bqo-ts      4.5e-05   0.000     0.911
-    random      2.5e-06   0.610     0.900
+    drbqo       …         …         …
+    bqo-ts      …         …         …
+    random      …         …         …
 """
 
 from __future__ import annotations

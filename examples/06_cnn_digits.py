@@ -2,10 +2,10 @@
 
 Progress goes to standard error. Then it prints:
 
-    config         learning_rate=0.00738, dropout1=0.381, dropout2=0.54
-    robust value   0.888, mean 0.988
-    test accuracy  0.908 on 360 images
-    failed         0 of 16
+    config         learning_rate=…, dropout1=…, dropout2=…
+    robust value   …, mean …
+    test accuracy  … on 360 images
+    failed         0 of …
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Progress goes to standard error. Then it prints:
 
-    first          10 evaluations, then stopped
-    second         20 evaluations, the first ones kept: True
-    config         C=131, gamma=1.46
+    first          … evaluations, then stopped
+    second         … evaluations, the first ones kept: True
+    config         C=…, gamma=…
 """
 
 from __future__ import annotations

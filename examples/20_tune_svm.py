@@ -2,10 +2,10 @@
 
 Among Tune's own lines it prints:
 
-    config         C=1e+03, gamma=0.0147
-    robust value   0.791, mean 0.847
-    recommended    worst fold 0.758, mean 0.843
-    luckiest fold  worst fold 0.727, mean 0.837
+    config         C=…, gamma=…
+    robust value   …, mean …
+    recommended    worst fold …, mean …
+    luckiest fold  worst fold …, mean …
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Every trial takes half a CPU, so twice as many run side by side; with {"cpu": 1, "gpu": 0.25}
 four would share a GPU. Among Tune's own lines it prints:
 
-    trials         12, 0 with errors
-    config         learning_rate=0.00536, dropout1=0.295, dropout2=0.0842
-    robust value   0.918, mean 0.933
+    trials         …, 0 with errors
+    config         learning_rate=…, dropout1=…, dropout2=…
+    robust value   …, mean …
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Among Tune's own lines it prints:
 
-    killed         with 9 trials begun
-    restored       14 trials, 14 known to the model
-    config         C=8.84, gamma=0.12
+    killed         with … trials begun
+    restored       … trials, … known to the model
+    config         C=…, gamma=…
 """
 
 from __future__ import annotations

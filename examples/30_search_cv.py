@@ -2,13 +2,13 @@
 
 It runs in this process, without Ray, and prints:
 
-    best config    C=639, gamma=5.08e-05
-    robust score   0.970 by the model
-    all five folds 0.965 to 0.982
-    trained        40 folds of 40 configs
-    at radius 0    C=1.32 wins
-    at radius 1    C=639 wins
-    at radius 2    C=565 wins
+    best config    C=…, gamma=…
+    robust score   … by the model
+    all five folds … to …
+    trained        … folds of … configs
+    at radius 0    C=… wins
+    at radius 1    C=… wins
+    at radius 2    C=… wins
 """
 
 from __future__ import annotations

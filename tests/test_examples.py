@@ -4,6 +4,7 @@ those for Ray Tune."""
 from __future__ import annotations
 
 import re
+import runpy
 
 import pytest
 
@@ -13,8 +14,8 @@ from tests.example_files import (
     FROM_THE_SHELL,
     ON_OUR_CONNECTION,
     assert_promised,
+    broken_promises,
     docstring_of,
-    opening,
     promised_lines,
     run_as_main,
 )
@@ -40,7 +41,25 @@ def test_there_are_examples_of_everything():
 def test_an_example_is_short_and_opens_with_its_command(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) < 60
     assert docstring_of(path).startswith(f"`.venv/bin/python examples/{path.name}")
-    assert all(opening(line) for line in promised_lines(path))
+    assert all(re.match(r"\w", line) for line in promised_lines(path))
+
+
+def test_a_promise_is_kept_word_for_word_and_in_order():
+    promised = ["trained    … folds of … configs", "at radius 0    C=… wins"]
+    kept = "trained 40 folds of 22 configs\nother words\nat radius 0 C=1.3 wins\n"
+    assert broken_promises(promised, kept) == []
+    assert broken_promises(promised, kept.replace("of 22", "from 22")) == promised
+    assert broken_promises(promised, kept.replace("C=1.3", "C=")) == promised[1:]
+    assert broken_promises(promised[::-1], kept) == promised[:1]
+    assert broken_promises(["test accuracy  … on 42 rows"], "test accuracy  0.881 on 41 rows") != []
+
+
+def test_a_worker_of_an_example_scores_the_same_when_it_trains_again():
+    """The README warns of scores that change with the seed."""
+    found = runpy.run_path(str(ROOT / "examples" / "03_your_own_worker.py"))
+    worker = found["ForestFolds"]()
+    config = {"max_depth": 3, "max_features": 0.5, "criterion": "gini"}
+    assert len({worker(config, fold=1, seed=seed) for seed in range(5)}) == 1
 
 
 @by_name(FROM_THE_SHELL)

@@ -19,6 +19,7 @@ from drbqo_ray.report.pareto import Pareto, weigh_trade_off
 from drbqo_ray.report.posterior import Posterior, minimizes, read_posterior
 from drbqo_ray.report.radius_path import RadiusPath, trace_radius
 from drbqo_ray.report.ranking import Ranking, choices, rank
+from drbqo_ray.report.score_range import ScoreRange
 from drbqo_ray.report.timeline import Timeline, Timing, draw_up
 from drbqo_ray.report.verdict import Verdict, reach_verdict
 
@@ -38,6 +39,7 @@ class Facts:
         n_folds: number of contexts n.
         reference: reference weights (n,).
         evaluations, pending: numbers of outcomes and of suggestions without one.
+        score_range: the range that shown scores are kept to.
         per_fold: number of outcomes of every fold (n,).
         noise_std: deviation of the noise of one evaluation, None before there is a model.
         verdict, checks, ranking, heat_map, weights, radius_path, pareto, incumbent, importance,
@@ -54,6 +56,7 @@ class Facts:
     reference: tuple[float, ...]
     evaluations: int
     pending: int
+    score_range: ScoreRange
     per_fold: tuple[int, ...]
     noise_std: float | None
     verdict: Verdict
@@ -89,6 +92,9 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
     failures = list_failures(observations, {t.id: t for t in timings}, optimizer.n_contexts)
     ranking, path = _rank(posterior, report)
     weights = weigh_folds(posterior, ranking) if posterior and ranking else None
+    importance = (
+        weigh_parameters(posterior, ranking, optimizer.seed) if posterior and ranking else None
+    )
     told = {t.id: t.told_at for t in timings if t.told_at is not None}
     in_order = {place: told[seen.id] for place, seen in enumerate(observations) if seen.id in told}
     counts = np.bincount([seen.context for seen in observations], minlength=optimizer.n_contexts)
@@ -103,19 +109,18 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         reference=tuple(float(w) for w in optimizer.reference),
         evaluations=len(observations),
         pending=len(optimizer.pending),
+        score_range=posterior.score_range if posterior else ScoreRange(),
         per_fold=tuple(int(count) for count in counts),
         noise_std=posterior.noise_std if posterior else None,
         verdict=reach_verdict(posterior, ranking, failures, report),
-        checks=check_health(optimizer, posterior, ranking, weights, failures),
+        checks=check_health(optimizer, posterior, ranking, weights, importance, failures),
         ranking=ranking,
         heat_map=map_heat(posterior, ranking) if posterior and ranking else None,
         weights=weights,
         radius_path=path,
         pareto=weigh_trade_off(posterior) if posterior else None,
         incumbent=follow_incumbent(posterior, report, in_order) if posterior else None,
-        importance=weigh_parameters(posterior, ranking, optimizer.seed)
-        if posterior and ranking
-        else None,
+        importance=importance,
         timeline=draw_up(timings),
         failures=failures,
     )

@@ -20,8 +20,8 @@ class FoldWeights:
         config: its number.
         weights: weight of every fold (n,), non-negative, summing to 1.
         reference: reference weight of every fold (n,).
-        fold_means: posterior mean in every fold (n,), user's scale.
-        fold_stds: its posterior deviation (n,).
+        fold_means: value in every fold (n,), user's scale.
+        fold_stds: its deviation (n,).
         measure: name of the distance between weights and reference, None when it has no simple one.
         distance: that distance.
         limit: the largest distance the set allows.

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from drbqo_ray.core.uncertainty import Expectation, WorstCase
 from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.parameters import Choice
+from drbqo_ray.parameters import Choice, Parameter
 from drbqo_ray.records import BAND
 from drbqo_ray.report.failures import Failures
 from drbqo_ray.report.fold_weights import FoldWeights
+from drbqo_ray.report.importance import Importance, gain_from
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.radius_path import family_of
 from drbqo_ray.report.ranking import Ranking
 from drbqo_ray.report.wording import count, name_text, percent, short, value_text
 
-BOUND = 0.01
+BOUND, INSIDE = 0.01, 0.1
+IDLE = 0.01
 DOMINANT = 0.5
 PER_FOLD = 3
 
@@ -45,13 +48,14 @@ def check_health(
     posterior: Posterior | None,
     ranking: Ranking | None,
     weights: FoldWeights | None,
+    importance: Importance | None,
     failures: Failures,
 ) -> tuple[HealthCheck, ...]:
     """All checks that can be made, in the order shown."""
     checks = [_evaluations(optimizer, failures)]
-    if posterior is not None and ranking is not None and ranking.chosen is not None:
-        checks += [_coverage(optimizer, posterior, ranking), _bounds(posterior, ranking)]
-        checks += [_noise(posterior)]
+    if posterior is not None and ranking is not None and importance is not None:
+        checks += [_coverage(optimizer, posterior, ranking)]
+        checks += [_bounds(posterior, ranking, importance), _noise(posterior)]
     if weights is not None:
         checks.append(_dominance(weights))
     return (*checks, _radius(optimizer), _failed(failures))
@@ -86,31 +90,47 @@ def _coverage(optimizer: Optimizer, posterior: Posterior, ranking: Ranking) -> H
     )
 
 
-def _bounds(posterior: Posterior, ranking: Ranking) -> HealthCheck:
+def _bounds(posterior: Posterior, ranking: Ranking, importance: Importance) -> HealthCheck:
     assert ranking.chosen is not None
     config = posterior.configs[ranking.chosen]
-    at = []
+    effects = dict(importance.effects)
+    drawn: list[str] = []
+    idle: list[str] = []
     for name, value in config.items():
-        item = posterior.space.parameters[name]
-        if isinstance(item, Choice):
+        side, inside = _end(posterior.space.parameters[name], value)
+        if side is None:
             continue
-        if item.count:
-            k = int(item.axis.index(np.float64(item.to_unit(value))))
-            side = "low" if k == 0 else "high" if k == item.count - 1 else None
-        else:
-            u = item.to_unit(value)
-            side = "low" if u <= BOUND else "high" if u >= 1 - BOUND else None
-        if side is not None:
-            at.append(f"{name_text(name)} = {value_text(value)} at its {side} end")
-    if not at:
-        return HealthCheck("bounds", True, "No parameter of the recommended config is at a bound.")
-    listed = "; ".join(at[:4]) + (f"; and {len(at) - 4} more" if len(at) > 4 else "")
-    return HealthCheck(
-        "bounds",
-        False,
-        f"The optimum lies at a bound: {listed}.",
-        "Widen the range there and run again, unless the bound is a real limit.",
-    )
+        draws = effects[name] >= IDLE and gain_from(posterior, config, name, inside) > 0
+        words = f"{name_text(name)} = {value_text(value)} at its {side} end"
+        (drawn if draws else idle).append(words)
+    if drawn:
+        return HealthCheck(
+            "bounds",
+            False,
+            f"The optimum lies at a bound: {_listed(drawn)}.",
+            "Widen the range there and run again, unless the bound is a real limit.",
+        )
+    if idle:
+        found = f"At a bound, but the model sees nothing to gain there: {_listed(idle)}."
+        return HealthCheck("bounds", True, found)
+    return HealthCheck("bounds", True, "No parameter of the recommended config is at a bound.")
+
+
+def _listed(words: list[str]) -> str:
+    return "; ".join(words[:4]) + (f"; and {len(words) - 4} more" if len(words) > 4 else "")
+
+
+def _end(item: Parameter, value: Any) -> tuple[str | None, float]:
+    """At which end of its range a value lies, "low" or "high" or None, and the place in [0, 1] of a
+    value further inside."""
+    if isinstance(item, Choice) or item.count == 1:
+        return None, 0.0
+    u = item.to_unit(value)
+    if not item.count:
+        return ("low" if u <= BOUND else "high" if u >= 1 - BOUND else None), abs(u - INSIDE)
+    k, step = int(item.axis.index(np.float64(u))), max(1, round(INSIDE * item.count))
+    side = "low" if k == 0 else "high" if k == item.count - 1 else None
+    return side, float(item.axis.position(np.array([abs(k - step)]))[0])
 
 
 def _noise(posterior: Posterior) -> HealthCheck:
@@ -179,7 +199,7 @@ def _failed(failures: Failures) -> HealthCheck:
         "failures",
         False,
         f"{found}, most of them on fold {worst}; a config with a failed fold is never recommended.",
-        "See the failures below, mend the objective, and resume the run.",
+        "See the failures below, fix the objective, and resume the run.",
     )
 
 

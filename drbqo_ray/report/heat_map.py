@@ -18,9 +18,11 @@ class Cell:
 
     Attributes:
         config, fold: their numbers.
-        value: mean of the observed scores, or the posterior mean where there is none.
+        value: mean of the observed scores, or what the model fills in where there is none.
         observed: number of scores.
         failed: number of failed evaluations.
+        beyond: whether the model's estimate lies beyond the range of the scores, whose end `value`
+            then is.
     """
 
     config: int
@@ -28,6 +30,7 @@ class Cell:
     value: float
     observed: int
     failed: int
+    beyond: bool
 
 
 @dataclass(frozen=True)
@@ -79,4 +82,5 @@ def _cell(posterior: Posterior, row: ConfigRow, fold: int) -> Cell:
     scores = posterior.scores[here]
     good = scores[~np.isnan(scores)]
     value = float(good.mean()) if len(good) else row.fold_means[fold]
-    return Cell(row.number, fold, value, len(good), len(scores) - len(good))
+    beyond = not len(good) and row.estimates[fold] != value
+    return Cell(row.number, fold, value, len(good), len(scores) - len(good), beyond)

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from drbqo_ray.records import BAND
 from drbqo_ray.report.posterior import Posterior
 
 CHECKPOINTS = 40
@@ -85,11 +84,12 @@ def _checkpoint(
     best = int(np.argmax(values))
     value = float(past.user(robust[best]))
     std = float(past.judged_stds(usable[[best]], weights[[best]])[0])
+    low, high = past.bands(value, std)
     return Checkpoint(
         evaluations=size,
         seconds=told_at.get(size - 1),
         config=int(usable[best]),
         value=value,
-        low=value - BAND * std,
-        high=value + BAND * std,
+        low=float(low),
+        high=float(high),
     )

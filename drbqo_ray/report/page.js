@@ -49,7 +49,10 @@
   }
   window.drbqo = { worstCase: worstCase, ranked: ranked };
 
-  function digits(value) {
+  /* what is shown is kept to the range of the scores; the ranking is not */
+  function digits(estimate) {
+    const [low, high] = data.ends;
+    const value = Math.min(Math.max(estimate, low ?? -Infinity), high ?? Infinity);
     return data.places === null ? value.toExponential(3) : value.toFixed(data.places);
   }
 

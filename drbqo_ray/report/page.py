@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version as installed_version
@@ -147,14 +148,19 @@ def _data(facts: Facts) -> Markup:
         "radius": path.own if path is not None else 0.0,
         "high": path.sizes[-1] if path is not None else 0.0,
         "places": _digits(facts).places,
+        "ends": [end if math.isfinite(end) else None for end in _ends(facts)],
         "plot": {"left": radius.LEFT, "right": radius.RIGHT, "top": radius.TOP,
                  "bottom": radius.BOTTOM},
         "configs": [
-            {"number": row.number, "gains": [float(f"{sign * v:.15g}") for v in row.fold_means]}
+            {"number": row.number, "gains": [float(f"{sign * v:.15g}") for v in row.estimates]}
             for row in rows
         ] if has_slider(facts) else [],
     }  # fmt: skip
     return json_block(plain)
+
+
+def _ends(facts: Facts) -> tuple[float, float]:
+    return facts.score_range.low, facts.score_range.high
 
 
 def _rows(facts: Facts) -> tuple[ConfigRow, ...]:
@@ -192,10 +198,9 @@ def _key_numbers(facts: Facts) -> Iterator[tuple[str, str]]:
     if row is None or weights is None:
         return
     digits = _digits(facts)
-    worst = (max if facts.minimize else min)(row.fold_means)
     yield "robust score", with_band(digits.text(row.robust), BAND * row.std)
     yield "mean score", digits.text(row.mean)
-    yield f"worst fold ({facts.fold(row.fold_means.index(worst))})", digits.text(worst)
+    yield f"worst fold ({facts.fold(row.worst_fold)})", digits.text(row.worst)
     yield "spread between folds", digits.text(row.spread)
 
 

@@ -75,6 +75,12 @@ def _heat_map(facts: Facts) -> Panel:
         f"The strongest color is the worst score; the hardest fold is {facts.fold(heat.hardest)}."
         " Hatched cells were not trained: the model fills them in. ✕ marks a failed evaluation."
     )
+    beyond = sum(cell.beyond for row in heat.cells for cell in row)
+    if beyond:
+        reading += (
+            f" All scores of this run are {facts.score_range.words}, which the model does not know:"
+            f" {count(beyond, 'hatched cell')} with an estimate beyond show the end of that range."
+        )
     assert facts.ranking is not None
     left = facts.ranking.total - len(heat.configs)
     if left:
@@ -124,8 +130,10 @@ def _radius(facts: Facts) -> Panel:
             "The slider that ranks configs anew is made for chi-square balls and is left out; the"
             " curve above was solved for this run's own kind of set."
         )
-    pictures = (draw_radius(facts, path), draw_shortfall(facts, path))
-    return Panel(key, title, question, pictures, reading=tuple(reading))
+    pictures = [draw_radius(facts, path)]
+    if path.changes:
+        pictures.append(draw_shortfall(facts, path))
+    return Panel(key, title, question, tuple(pictures), reading=tuple(reading))
 
 
 def _pareto(facts: Facts) -> Panel:
@@ -136,8 +144,8 @@ def _pareto(facts: Facts) -> Panel:
         return Panel(key, title, question, reading=(NOTHING,))
     front = sum(point.on_front for point in pareto.points)
     reading = (
-        f"{count(front, 'config')} on the front (open circles): no other has a better mean and"
-        " less spread."
+        f"{count(front, 'config')} on the front{', joined by a line' if front > 1 else ''}:"
+        " no other has a better mean and less spread."
     )
     if facts.radius_path is not None and facts.radius_path.kind == "chi-square":
         reading += (
@@ -177,9 +185,9 @@ def _parameters(facts: Facts) -> Panel:
     reading = (
         "Importance is the share of the variation of the modelled robust score over the whole"
         " space that a parameter has a hand in, alone or with others; shares can sum to more than"
-        f" 100 %. It is estimated from {importance.samples} random pairs. In the slices the other"
-        " parameters are as in the recommended config, whose place the upright line marks; short"
-        " ticks are the values tried."
+        f" 100 %. It is estimated along {importance.lines} random lines for each parameter. In the"
+        " slices the other parameters are as in the recommended config, whose place the upright"
+        " line marks; short ticks are the values tried."
     )
     hidden = len(importance.effects) - 20
     if hidden > 0:

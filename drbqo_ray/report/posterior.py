@@ -26,7 +26,8 @@ from drbqo_ray.core.score_draws import ScoreDraws
 from drbqo_ray.core.surrogate import Base, Fit
 from drbqo_ray.core.uncertainty_set import UncertaintySet
 from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.records import Config
+from drbqo_ray.records import BAND, Config
+from drbqo_ray.report.score_range import ScoreRange, implied_range
 from drbqo_ray.space import Space
 
 Array = npt.NDArray[np.float64]
@@ -53,6 +54,7 @@ class Posterior:
         rows: model inputs of the evaluations (N, d).
         inputs: model inputs of the configs (m, d).
         filled: whether configs are judged by the scores they have where they have some.
+        score_range: the range that values on the user's scale are kept to.
     """
 
     configs: list[Config]
@@ -69,6 +71,7 @@ class Posterior:
     rows: Array
     inputs: Array
     filled: bool
+    score_range: ScoreRange
 
     @cached_property
     def gains(self) -> Array:
@@ -94,8 +97,18 @@ class Posterior:
         return self.gp.means(inputs)
 
     def user(self, gains: npt.ArrayLike) -> Array:
-        """Standardized values of any shape on the user's scale."""
+        """Standardized values of any shape on the user's scale, kept to the range of scores."""
+        return self.score_range.keep(self.estimates(gains))
+
+    def estimates(self, gains: npt.ArrayLike) -> Array:
+        """Standardized values of any shape on the user's scale, as the model has them."""
         return self.sign * (self.fit.center + self.fit.scale * np.asarray(gains, dtype=np.float64))
+
+    def bands(self, values: npt.ArrayLike, stds: npt.ArrayLike) -> tuple[Array, Array]:
+        """Lower and upper ends of 95 % bands around values, on the user's scale."""
+        half = BAND * np.asarray(stds, dtype=np.float64)
+        middle = np.asarray(values, dtype=np.float64)
+        return self.score_range.keep(middle - half), self.score_range.keep(middle + half)
 
     def robust(self, gains: Array) -> tuple[Array, Array]:
         """Robust values (k,) and worst-case weights (k, n) of standardized means (k, n)."""
@@ -151,7 +164,7 @@ class Posterior:
         return Posterior(
             self.configs[:known], numbers, self.contexts[:size], scores, usable, self.sign,
             self.reference, self.set, self.space, self.fit, self._cut(y), self.rows[:size],
-            self.inputs[:known], self.filled,
+            self.inputs[:known], self.filled, self.score_range,
         )  # fmt: skip
 
     def _cut(self, y: Array) -> GaussianProcess:
@@ -171,11 +184,12 @@ def read_posterior(optimizer: Optimizer) -> Posterior | None:
     fit, gp = optimizer.model.look()
     usable = np.zeros(len(history.configs), dtype=bool)
     usable[history.usable] = True
+    scores = optimizer._sign * history._y.rows.astype(np.float64)
     return Posterior(
         configs=[dict(config) for config in history.configs],
         numbers=np.array(history._numbers.rows, dtype=np.int64),
         contexts=np.array(history.c, dtype=np.int64),
-        scores=optimizer._sign * history._y.rows.astype(np.float64),
+        scores=scores,
         usable=usable,
         sign=optimizer._sign,
         reference=optimizer.reference,
@@ -186,6 +200,7 @@ def read_posterior(optimizer: Optimizer) -> Posterior | None:
         rows=np.array(history.Z),
         inputs=np.array(history.config_Z),
         filled=optimizer.method.report == "filled",
+        score_range=implied_range(scores, optimizer._sign),
     )
 
 

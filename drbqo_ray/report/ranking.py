@@ -16,13 +16,15 @@ SHOWN = 300
 
 @dataclass(frozen=True)
 class ConfigRow:
-    """One evaluated config; all values are posterior means on the user's scale.
+    """One evaluated config; values are what it is judged by, on the user's scale and kept to the
+    range of the scores.
 
     Attributes:
         number: number of the config, in the order first told.
         config: its hyperparameters.
         robust, mean, worst: value under the worst weights of the set, under the reference
-            weights, and in its worst fold.
+            weights, and in its worst fold of those with a reference weight.
+        worst_fold: number of that fold.
         std: posterior deviation of the robust value.
         spread: deviation of the fold means under the reference weights.
         robust_rank, mean_rank: 1 is best; None for a config with a failed fold.
@@ -30,6 +32,7 @@ class ConfigRow:
         folds_seen: number of folds with a score.
         failures: number of failed evaluations.
         fold_means: value in every fold (n,).
+        estimates: the same as the model has it, not kept to the range of the scores (n,).
         weights: its worst-case weights (n,).
     """
 
@@ -38,6 +41,7 @@ class ConfigRow:
     robust: float
     mean: float
     worst: float
+    worst_fold: int
     std: float
     spread: float
     robust_rank: int | None
@@ -46,6 +50,7 @@ class ConfigRow:
     folds_seen: int
     failures: int
     fold_means: tuple[float, ...]
+    estimates: tuple[float, ...]
     weights: tuple[float, ...]
 
 
@@ -166,6 +171,7 @@ def _rows(
     robust, mean, weights = values
     gains, q = posterior.gains, posterior.reference
     stds = posterior.judged_stds(shown, weights[shown])
+    worst = np.where(q > 0, gains, np.inf).argmin(axis=1)
     spreads = spread(posterior, shown)
     tally = _tally(posterior)
     rows = []
@@ -177,7 +183,8 @@ def _rows(
                 config=posterior.configs[number],
                 robust=float(posterior.user(robust[number])),
                 mean=float(posterior.user(mean[number])),
-                worst=float(posterior.user(gains[number][q > 0].min())),
+                worst=float(posterior.user(gains[number, worst[number]])),
+                worst_fold=int(worst[number]),
                 std=float(stds[place]),
                 spread=float(spreads[place]),
                 robust_rank=ranks.get(number),
@@ -186,6 +193,7 @@ def _rows(
                 folds_seen=folds,
                 failures=failures,
                 fold_means=tuple(float(v) for v in posterior.user(gains[number])),
+                estimates=tuple(float(v) for v in posterior.estimates(gains[number])),
                 weights=tuple(float(w) for w in weights[number]),
             )
         )

@@ -106,4 +106,4 @@ def _no_answer(failures: Failures) -> Verdict:
             f"Every config has a failed fold: {failures.total:,} of"
             f" {count(failures.evaluations, 'evaluation')} failed."
         )
-    return Verdict((first, second, "See the failures below, mend the objective, and resume."))
+    return Verdict((first, second, "See the failures below, fix the objective, and resume."))

@@ -42,7 +42,7 @@ class Decimals:
         """The number; a dash when there is none."""
         if value is None or not math.isfinite(value):
             return "–"
-        return f"{value:.3e}" if self.places is None else f"{value:.{self.places}f}"
+        return f"{value:.3e}" if self.places is None else f"{value:z.{self.places}f}"
 
 
 def short(value: float, digits: int = 3) -> str:

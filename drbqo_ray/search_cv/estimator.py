@@ -342,10 +342,8 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
                 folds.fit_params, folds.score_params, plan.error_score,
             )  # fmt: skip
             return search_in_storage(plan, folds, slots, self.storage, fingerprint, tasks)
-        crew_of = nullcontext(OwnProcess(folds, tasks))
-        if slots != 1:
-            crew_of = ray_crew(folds, slots, tasks, plan.verbose)
-        with crew_of as crew:
+        own = nullcontext(OwnProcess(folds, tasks))
+        with own if slots == 1 else ray_crew(folds, slots, tasks, plan.verbose) as crew:
             search = Search(plan, folds.n_folds, crew)
             return search.optimizer, search.run(), search.stop_reason
 

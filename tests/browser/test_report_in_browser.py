@@ -259,22 +259,56 @@ def test_no_console_noise_no_network_no_sideways_scrolling(
     assert target.stat().st_size > 50_000
 
 
-def test_text_does_not_leave_its_picture(browser, shown):
+MISPLACED = """
+    const found = [];
+    for (const picture of document.querySelectorAll("svg")) {
+        const frame = picture.getBoundingClientRect();
+        const name = picture.getAttribute("aria-label").slice(0, 30);
+        const words = [...picture.querySelectorAll("text")].filter(each => each.textContent);
+        const boxes = words.map(each => each.getBoundingClientRect());
+        boxes.forEach((box, i) => {
+            if (box.left < frame.left - 1 || box.right > frame.right + 1 ||
+                box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+                found.push([name, words[i].textContent, "leaves the picture"]);
+            boxes.slice(0, i).forEach((other, j) => {
+                const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+                const down = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+                if (across > 0.5 && down > 3)
+                    found.push([name, words[i].textContent, "over " + words[j].textContent]);
+            });
+        });
+    }
+    return found;
+"""
+MODELS = [f"{kind} {model}" for kind in ("random", "boosted", "plain", "deep", "linear")
+          for model in ("forest", "regression")]  # fmt: skip
+CROWDED = {
+    "ten folds": {"folds": 10, "uncertainty": 1.0},
+    "ten folds, a small radius": {"folds": 10, "uncertainty": 0.05},
+    "ten folds, only the mean": {"folds": 10, "uncertainty": 0.0},
+    "twelve folds, only the worst": {"folds": 12, "uncertainty": 100.0},
+    "a hundred folds": {"folds": 100},
+    "unequal weights": {"folds": 4, "reference": [0.97, 0.01, 0.01, 0.01]},
+    "kl": {"folds": 10, "uncertainty": KLBall(0.4)},
+    "many options": {"space": {"model": Choice(MODELS), "big": Float(1e5, 3e7)},
+                     "score": lambda c, f: MODELS.index(c["model"]) + 0.1 * f},
+    "huge": {"score": lambda c, f: -1e9 * two_peaks(c, f), "mode": "min", "evaluations": 300},
+    "far from zero": {"score": lambda c, f: -12345.678 - two_peaks(c, f), "folds": 10},
+}  # fmt: skip
+
+
+def test_words_stay_in_their_picture_and_off_each_other(browser, shown):
     browser.open(shown.url)
-    outside = browser.run("""
-        const found = [];
-        for (const picture of document.querySelectorAll("svg")) {
-            const frame = picture.getBoundingClientRect();
-            for (const text of picture.querySelectorAll("text")) {
-                const box = text.getBoundingClientRect();
-                if (box.left < frame.left - 1 || box.right > frame.right + 1 ||
-                    box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
-                    found.push([picture.getAttribute("aria-label").slice(0, 30), text.textContent]);
-            }
-        }
-        return found;
-    """)
-    assert outside == []
+    assert browser.run(MISPLACED) == []
+
+
+@pytest.mark.parametrize("case", list(CROWDED))
+def test_words_stay_apart_where_there_is_little_room(browser, case, tmp_path):
+    write_run(tmp_path / "run", **{"evaluations": 20, "method": "random", **CROWDED[case]})
+    path = write_report(journal_facts(tmp_path / "run", case), tmp_path / "report.html")
+    for width in (1400, 420):
+        browser.open(path.as_uri(), width=width)
+        assert browser.run(MISPLACED) == []
 
 
 def test_everything_but_the_slider_is_there_without_scripts(browser, shown):

@@ -15,8 +15,11 @@ from scipy.stats import kendalltau
 from uncertainty_oracles import chi_square_value, unit
 
 from drbqo_ray import (
+    Choice,
     CVaR,
     Expectation,
+    Float,
+    Int,
     KLBall,
     MMDBall,
     Space,
@@ -26,6 +29,7 @@ from drbqo_ray import (
 )
 from drbqo_ray.cluster.run_report import journal_facts
 from drbqo_ray.report.facts import Facts
+from drbqo_ray.report.importance import total_effects
 from drbqo_ray.report.posterior import read_posterior
 from drbqo_ray.saved_run import SavedRun
 
@@ -346,6 +350,63 @@ def test_only_the_parameters_that_act_are_important(tmp_path):
     assert effects["idle"] < 0.02
     points = {p.value: p.robust for p in importance.slices[0].points}
     assert max(points, key=points.__getitem__) == pytest.approx(math.pi / 10, abs=0.05)
+
+
+def only_x(config: dict[str, Any], fold: int) -> float:
+    return math.sin(5 * config["x"]) + 0.1 * fold
+
+
+def in_turn(config: dict[str, Any], fold: int) -> float:
+    """Which of two parameters acts depends on a third."""
+    return config["x"] if config["kind"] == "a" else config["y"] ** 2 + 0.1 * fold
+
+
+@pytest.mark.parametrize("score", [only_x, in_turn])
+def test_no_parameter_has_a_hand_in_more_than_all_of_the_variation(score, tmp_path):
+    space = {"x": Float(0, 1), "y": Float(0, 1), "n": Int(1, 7), "kind": Choice(["a", "b", "c"])}
+    write_run(tmp_path / "run", score, space, 3, 30, method="random")
+    posterior = read_posterior(SavedRun.read(str(tmp_path / "run")).run.optimizer)
+    assert posterior is not None
+    effects = np.array([total_effects(posterior, seed) for seed in range(10)])
+    assert (effects >= 0).all()
+    assert (effects <= 1).all()
+    assert effects.std(axis=0).max() < 0.06
+    assert (effects.sum(axis=1) > 0.97).all()
+
+
+def test_the_importance_of_parameters_that_act_apart_sums_to_one(tmp_path):
+    space = {name: Float(0, 1) for name in "wxyz"}
+    write_run(
+        tmp_path / "run", lambda c, f: c["w"] + 2 * c["x"] + 3 * c["y"] - 0.1 * f, space, 2, 60,
+        method="random",
+    )  # fmt: skip
+    posterior = read_posterior(SavedRun.read(str(tmp_path / "run")).run.optimizer)
+    assert posterior is not None
+    for seed in range(5):
+        effects = total_effects(posterior, seed)
+        assert effects == pytest.approx([1 / 14, 4 / 14, 9 / 14, 0], abs=0.03)
+        assert effects.sum() == pytest.approx(1, abs=0.06)
+
+
+def test_the_importance_of_a_product_is_that_of_its_formula(tmp_path):
+    """For x * y of independent parts, 3/7 + 1/7 of the variation has to do with each."""
+    space = {"x": Float(0, 1), "y": Float(0, 1)}
+    grid = [k / 4 for k in range(5)]
+    write_run(
+        tmp_path / "run", lambda c, f: c["x"] * c["y"], space, 2, method="random",
+        configs=[{"x": x, "y": y} for x in grid for y in grid],
+    )  # fmt: skip
+    importance = journal_facts(tmp_path / "run", "run").importance
+    assert importance is not None
+    for _, effect in importance.effects:
+        assert effect == pytest.approx(4 / 7, abs=0.05)
+
+
+def test_a_parameter_of_one_value_has_no_importance(tmp_path):
+    write_run(tmp_path / "run", only_x, {"x": Float(0, 1), "kind": Choice(["a"])}, 3, 12)
+    importance = journal_facts(tmp_path / "run", "run").importance
+    assert importance is not None
+    assert dict(importance.effects)["kind"] == 0
 
 
 OTHER_SETS = [

@@ -137,6 +137,31 @@ EDGES: dict[str, dict[str, Any]] = {
 }
 
 
+def test_how_far_behind_the_winner_is_drawn_where_the_winner_changes(tmp_path):
+    configs = [{"x": x, "rate": 0.01, "kind": "a"} for x in (0.2, 0.5, 0.8)]
+    for name, score in (("same", lambda c, f: c["x"] - f), ("other", two_peaks)):
+        write_run(tmp_path / name, score, configs=configs)
+        facts = journal_facts(tmp_path / name, name)
+        assert facts.radius_path is not None
+        assert bool(facts.radius_path.changes) is (name == "other")
+        assert ("How far behind the best config" in render_page(facts)) is (name == "other")
+
+
+def test_the_worst_fold_is_one_that_counts(tmp_path):
+    write_run(
+        tmp_path / "run", lambda c, f: c["x"] - (5 if f == 1 else 0.1 * f), evaluations=16,
+        reference=[0.5, 0.0, 0.25, 0.25],
+    )  # fmt: skip
+    facts = journal_facts(tmp_path / "run", "run")
+    assert facts.ranking is not None
+    row = facts.ranking.row(facts.ranking.chosen)
+    assert row is not None
+    assert row.worst_fold == 3
+    assert row.worst == row.fold_means[3] > min(row.fold_means)
+    words = Page(render_page(facts)).text
+    assert f"worst fold (fold 3){facts.ranking.digits.text(row.worst)}" in words
+
+
 @pytest.mark.parametrize("case", list(EDGES))
 def test_every_journal_gives_a_sound_page(case, tmp_path):
     settings = {"evaluations": 16, "n_initial": 16, **EDGES[case]}

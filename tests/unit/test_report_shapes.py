@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from drbqo_ray.report.draw.axis import Scale, nice_step
+from drbqo_ray.report.draw.axis import Scale, nice_step, tick_text, word_lines
 from drbqo_ray.report.draw.svg import element
 from drbqo_ray.report.pareto import front_of
 from drbqo_ray.report.ranking import _agreement
@@ -33,6 +33,53 @@ def test_a_scale_holds_its_values_and_has_ticks_within(values):
     assert all(10 - 1e-3 <= scale(tick) <= 100 + 1e-3 for tick in ticks)
 
 
+@given(st.lists(numbers, min_size=1, max_size=20), st.floats(0, 1e12), st.floats(0, 1e12))
+def test_a_scale_has_no_room_beyond_what_can_be(values, below, above):
+    least, most = min(values) - below, max(values) + above
+    scale = Scale.around(values, 100.0, 10.0, least, most)
+    assert least <= scale.low < scale.high <= most or min(values) == max(values) in (least, most)
+
+
+@pytest.mark.parametrize(("value", "ends"), [(1.0, (0.0, 1.0)), (0.0, (0.0, math.inf))])
+def test_a_scale_around_an_end_lies_on_one_side_of_it(value, ends):
+    scale = Scale.around([value], 100.0, 10.0, *ends)
+    assert ends[0] <= scale.low < scale.high <= ends[1]
+
+
+@example([1.107e8, 1.1071e8])
+@given(st.lists(numbers, min_size=2, max_size=5))
+def test_no_two_ticks_read_the_same(values):
+    scale = Scale.around(values, 100.0, 10.0)
+    if scale.high - scale.low > 1e-9 * max(abs(scale.low), abs(scale.high)):
+        ticks = scale.ticks()
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
+        words = [tick_text(tick, nice_step(step)) for tick in ticks]
+        assert len(set(words)) == len(words)
+        for tick, word in zip(ticks, words, strict=True):
+            assert float(word.replace(",", "")) == pytest.approx(tick, abs=0.3 * step)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 500), st.text(max_size=16)), min_size=1, max_size=14),
+    st.integers(1, 3),
+)
+def test_words_on_a_line_do_not_touch_and_the_first_is_never_left_out(ticks, lines):
+    ticks.sort()
+    places, words = zip(*ticks, strict=True)
+    rows = word_lines(places, words, lines)
+    assert rows[0] == 0
+    for line in range(lines):
+        kept = [(place, len(word)) for place, word, row in zip(places, words, rows, strict=True)
+                if row == line]  # fmt: skip
+        for (a, one), (b, other) in pairwise(sorted(kept)):
+            assert b - a >= 7 * (one + other) / 2
+
+
+def test_the_end_of_an_axis_keeps_its_word_before_the_tick_beside_it():
+    assert word_lines([0, 100, 108], ["0", "4", "4.5 (worst fold)"], 1) == [0, None, 0]
+    assert word_lines([0, 100, 108], ["0", "4", "4.5 (worst fold)"], 2) == [0, 1, 0]
+
+
 @given(st.floats(1e-300, 1e300))
 def test_a_step_is_round_and_not_too_small(least):
     step = nice_step(least)
@@ -48,6 +95,11 @@ def test_digits_tell_values_apart(values):
     if digits.places is not None and spread > 1e-6:
         shown = [float(digits.text(value)) for value in values]
         assert all(abs(a - b) <= spread / 100 for a, b in zip(values, shown, strict=True))
+
+
+def test_nothing_is_written_as_minus_zero():
+    assert Decimals(3).text(-1e-9) == "0.000"
+    assert Decimals(3).text(-0.001) == "-0.001"
 
 
 def test_what_is_no_number_is_a_dash():

@@ -75,7 +75,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "No config can be recommended yet.",
             "All 3 evaluations failed.",
-            "See the failures below, mend the objective, and resume.",
+            "See the failures below, fix the objective, and resume.",
         ],
     ),
     "one config": (
@@ -116,6 +116,48 @@ def test_an_optimum_at_a_bound_is_named(tmp_path):
     ]
     assert "x = 1 at its high end; depth = 9 at its high end" in words
     assert "Widen the range" in words
+
+
+IDLE_SPACE = {"x": Float(0.0, 1.0), "idle": Float(0.0, 1.0), "depth": Int(1, 9)}
+SPREAD_OUT = [
+    {"x": x, "idle": 1.0 if x == best else (37 * k % 9) / 9, "depth": 1 + (5 * k) % 9}
+    for best in (0.6, 1.0)
+    for k, x in enumerate([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+]
+
+
+def test_a_parameter_without_importance_at_a_bound_is_no_reason_to_widen_it(tmp_path):
+    facts = facts_of(
+        tmp_path, lambda c, f: 1 - (c["x"] - 0.6) ** 2 - 0.01 * f, IDLE_SPACE,
+        configs=SPREAD_OUT[:11],
+    )  # fmt: skip
+    assert facts.importance is not None
+    assert dict(facts.importance.effects)["idle"] < 0.01
+    assert "bounds" not in found(facts)
+    (check,) = (check for check in facts.checks if check.key == "bounds")
+    assert check.finding == (
+        "At a bound, but the model sees nothing to gain there: idle = 1 at its high end."
+    )
+
+
+def test_beside_an_idle_parameter_the_one_that_acts_is_named_alone(tmp_path):
+    words = found(
+        facts_of(tmp_path, lambda c, f: c["x"] ** 2 - 0.01 * f, IDLE_SPACE, configs=SPREAD_OUT[11:])
+    )["bounds"]
+    assert "at a bound: x = 1 at its high end. Widen the range" in words
+
+
+def test_a_bound_towards_which_the_model_falls_is_no_reason_to_widen_it(tmp_path):
+    """The peak lies between the best two configs, the better one of which is at the end."""
+    facts = facts_of(
+        tmp_path, lambda c, f: 1 - (c["x"] - 0.85) ** 2 - 0.01 * f, SPACE,
+        configs=[{"x": x, "kind": "a"} for x in (0.0, 0.15, 0.3, 0.45, 0.6, 1.0)],
+    )  # fmt: skip
+    assert facts.ranking is not None
+    assert facts.ranking.chosen == 5
+    assert facts.importance is not None
+    assert dict(facts.importance.effects)["x"] > 0.5
+    assert "bounds" not in found(facts)
 
 
 def test_noise_above_the_spread_is_named(tmp_path):

@@ -13,6 +13,12 @@ from drbqo_ray.report.wording import short
 
 TINY = 1e-290
 """Below this a width is none: parts of it would lose their digits."""
+CHARACTER, GAP = 7.4, 6.0
+"""Width of a character of a tick at most, and least room between two words."""
+PAD = 0.06
+"""Room around the values of a scale, as a share of their width."""
+LINE = 15.0
+"""Height of a line of words below an axis."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +38,21 @@ class Scale:
     bend: Callable[[float], float] = float
 
     @staticmethod
-    def around(values: Sequence[float], start: float, end: float, pad: float = 0.06) -> Scale:
-        """A scale with a little room around all finite values."""
+    def around(
+        values: Sequence[float], start: float, end: float, least: float = -math.inf,
+        most: float = math.inf,
+    ) -> Scale:  # fmt: skip
+        """A scale with a little room around all finite values, which lie between least and most:
+        beyond these ends there is none."""
         finite = [value for value in values if math.isfinite(value)] or [0.0]
         low, high = min(finite), max(finite)
         width, size = high - low, max(abs(low), abs(high))
+        room = PAD * width
         if width <= max(1e-12 * size, TINY):
-            width = size if size > TINY else 1.0
-            return Scale(low - 0.1 * width, high + 0.1 * width, start, end)
-        return Scale(low - pad * width, high + pad * width, start, end)
+            room = 0.1 * (size if size > TINY else 1.0)
+        return Scale(
+            max(low - room, min(least, low)), min(high + room, max(most, high)), start, end
+        )
 
     def __call__(self, value: float) -> float:
         """The pixel of a value."""
@@ -71,32 +83,72 @@ def tick_text(tick: float, step: float) -> str:
     if abs(tick) < step * 1e-9:
         return "0"
     if abs(tick) >= 1e6 or step < 1e-6:
-        return short(tick, 4)
-    return f"{tick:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
+        return short(tick, max(1, 1 + _power(tick) - _power(step)))
+    return f"{tick:,.{max(0, -_power(step))}f}"
+
+
+def _power(value: float) -> int:
+    """The power of ten of the first digit of a number."""
+    return math.floor(math.log10(abs(value)) + 1e-9)
 
 
 def bottom_axis(
     scale: Scale, y: float, label: str, ticks: Sequence[float] | None = None,
-    words: Sequence[str] | None = None,
+    words: Sequence[str] | None = None, lines: int = 1,
 ) -> list[Markup]:  # fmt: skip
-    """A horizontal axis at height y with its ticks and its label below."""
+    """A horizontal axis at height y with its ticks and its label below.
+
+    Words that have no room are left out, the first and the last one last of all; with several
+    `lines` they move to the next line first.
+    """
     places = scale.ticks() if ticks is None else list(ticks)
     step = nice_step(max(places[1] - places[0], 1e-300)) if len(places) > 1 else 1.0
     names = words or [tick_text(tick, step) for tick in places]
     marks = [line(scale.start, y, scale.end, y, "axis")]
-    for tick, name in zip(places, names, strict=True):
-        marks.append(line(scale(tick), y, scale(tick), y + 5, "axis"))
-        marks.append(text(name, scale(tick), y + 19, "tick", "middle"))
-    middle = (scale.start + scale.end) / 2
-    return [*marks, text(label, middle, y + 39, "label", "middle")]
+    rows = word_lines([scale(tick) for tick in places], names, lines)
+    for tick, name, row in zip(places, names, rows, strict=True):
+        down = 0 if row is None else LINE * row
+        marks.append(line(scale(tick), y, scale(tick), y + 5 + down, "axis"))
+        if row is not None:
+            marks.append(text(name, scale(tick), y + 19 + down, "tick", "middle"))
+    middle, used = (scale.start + scale.end) / 2, max((row or 0 for row in rows), default=0)
+    return [*marks, text(label, middle, y + 39 + LINE * used, "label", "middle")]
 
 
-def left_axis(scale: Scale, x: float, right: float, label: str) -> list[Markup]:
-    """A vertical axis at x with light lines to `right`, and its label above."""
+def word_lines(places: Sequence[float], words: Sequence[str], lines: int) -> list[int | None]:
+    """The line of each word centered at its pixel, such that none touches another; None for a word
+    that is left out."""
+    order = [0, len(words) - 1, *range(1, len(words) - 1)][: len(words)]
+    found: list[int | None] = [None] * len(words)
+    spans: list[list[tuple[float, float]]] = [[] for _ in range(lines)]
+    for k in order:
+        half = (CHARACTER * len(words[k]) + GAP) / 2
+        low, high = places[k] - half, places[k] + half
+        for row, taken in enumerate(spans):
+            if all(high <= a or b <= low for a, b in taken):
+                taken.append((low, high))
+                found[k] = row
+                break
+    return found
+
+
+def left_axis(
+    scale: Scale, x: float, right: float, label: str, above: float = 14.0
+) -> list[Markup]:
+    """A vertical axis at x with light lines to `right`, and its label so far above."""
+    marks = []
+    for tick, name in _left_words(scale):
+        marks.append(line(x, scale(tick), right, scale(tick), "grid"))
+        marks.append(text(name, x - 8, scale(tick) + 4, "tick", "end"))
+    return [*marks, text(label, 4, min(scale.start, scale.end) - above, "label")]
+
+
+def overhang(scale: Scale, x: float) -> float:
+    """How far the words of a vertical axis at x reach beyond 0."""
+    return max(0.0, 8 + CHARACTER * max(len(name) for _, name in _left_words(scale)) - x)
+
+
+def _left_words(scale: Scale) -> list[tuple[float, str]]:
     places = scale.ticks()
     step = nice_step(max(places[1] - places[0], 1e-300)) if len(places) > 1 else 1.0
-    marks = []
-    for tick in places:
-        marks.append(line(x, scale(tick), right, scale(tick), "grid"))
-        marks.append(text(tick_text(tick, step), x - 8, scale(tick) + 4, "tick", "end"))
-    return [*marks, text(label, 4, min(scale.start, scale.end) - 14, "label")]
+    return [(tick, tick_text(tick, step)) for tick in places]

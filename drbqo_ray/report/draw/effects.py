@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis
+from drbqo_ray.report.draw.axis import LINE, Scale, bottom_axis, left_axis, overhang, word_lines
 from drbqo_ray.report.draw.svg import element, figure, line, number, path, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.importance import Importance, Slice
@@ -17,6 +17,7 @@ from drbqo_ray.report.wording import Decimals, name_text, percent, short, value_
 WIDTH, LEFT, RIGHT, ROW = 860.0, 200.0, 760.0, 24.0
 MOST = 20
 MOST_TICKS = 6
+OPTION_LINES = 3
 SLICE_WIDTH, SLICE_HEIGHT = 420.0, 240.0
 
 
@@ -43,12 +44,14 @@ def draw_importance(importance: Importance) -> Markup:
 def draw_slice(facts: Facts, part: Slice) -> Markup:
     """The robust value along one parameter with its band; a tick below for every tried value."""
     left, right, top, bottom = 62.0, SLICE_WIDTH - 22, 40.0, SLICE_HEIGHT - 54
+    lines = OPTION_LINES if part.categorical else 1
     values = [v for p in part.points for v in (p.low, p.high)]
-    x, y = Scale(0.0, 1.0, left, right), Scale.around(values, bottom, top)
+    x = Scale(0.0, 1.0, left, right)
+    y = Scale.around(values, bottom, top, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of(values)
     marks = left_axis(y, left, right, "robust score")
     places, words = _ticks(part)
-    marks += bottom_axis(x, bottom, _label(part), places, words)
+    marks += bottom_axis(x, bottom, _label(part), places, words, lines)
     marks += [line(x(u), bottom - 6, x(u), bottom, "tried") for u in part.tried]
     marks.append(line(x(part.here), top, x(part.here), bottom, "own"))
     if part.categorical:
@@ -74,9 +77,9 @@ def draw_slice(facts: Facts, part: Slice) -> Markup:
         f"The modelled robust score along {name_text(part.name)} is best at"
         f" {value_text(best.value)} with {digits.text(best.robust)}."
     )
-    return figure(
-        SLICE_WIDTH, SLICE_HEIGHT, f"Slice along {name_text(part.name)}", description, marks
-    )
+    used = max(row or 0 for row in word_lines([x(place) for place in places], words, lines))
+    name, height = f"Slice along {name_text(part.name)}", SLICE_HEIGHT + LINE * used
+    return figure(SLICE_WIDTH, height, name, description, marks, overhang(y, left))
 
 
 def _label(part: Slice) -> str:

@@ -75,6 +75,8 @@ def _cell(
     x, y, column = box
     how = f"mean of {cell.observed} scores" if cell.observed > 1 else "trained"
     how = how if cell.observed else "not trained, filled in by the model"
+    if cell.beyond:
+        how += f", whose estimate lies beyond: all scores are {facts.score_range.words}"
     if cell.failed:
         how += f", {cell.failed} failed"
     words = f"config {cell.config}, {facts.fold(cell.fold)}: {digits.text(cell.value)} ({how})"

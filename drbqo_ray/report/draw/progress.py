@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
 from drbqo_ray.report.draw.svg import element, figure, line, number, path, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.incumbent import Checkpoint, Incumbent
@@ -21,7 +21,7 @@ def draw_progress(facts: Facts, incumbent: Incumbent, by_seconds: bool) -> Marku
     places = [_place(point, by_seconds) for point in points]
     first = min(places) if by_seconds and len(places) > 1 else 0.0
     x = Scale(first, max(*places, first + 1e-9), LEFT, RIGHT)
-    y = Scale.around(_limits(points), BOTTOM, TOP)
+    y = Scale.around(_limits(points), BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of([p.value for p in points])
     better = "smaller" if facts.minimize else "larger"
     unit = "seconds into the run" if by_seconds else "evaluations"
@@ -39,7 +39,8 @@ def draw_progress(facts: Facts, incumbent: Incumbent, by_seconds: bool) -> Marku
         f" band {digits.text(last.low)} to {digits.text(last.high)}. The recommendation last"
         f" changed at {incumbent.last_change} evaluations."
     )
-    return figure(WIDTH, HEIGHT, f"Recommendation over {unit}", description, marks)
+    name = f"Recommendation over {unit}"
+    return figure(WIDTH, HEIGHT, name, description, marks, overhang(y, LEFT))
 
 
 def _place(point: Checkpoint, by_seconds: bool) -> float:

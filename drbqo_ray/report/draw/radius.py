@@ -6,13 +6,14 @@ import math
 
 from markupsafe import Markup
 
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, tick_text
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang, tick_text
 from drbqo_ray.report.draw.svg import element, figure, line, path, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.radius_path import RadiusPath
 from drbqo_ray.report.wording import Decimals, short
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 340.0, 70.0, 650.0, 44.0, 276.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 340.0, 70.0, 650.0, 48.0, 276.0
+LABEL, NOTE = 34.0, 13.0
 
 
 def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
@@ -21,9 +22,9 @@ def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
     x = Scale(0.0, found.sizes[-1], LEFT, RIGHT, math.sqrt)
     special = _special(facts, found)
     values = [*found.best, *(v for _, number in special for v in found.curves[number])]
-    y = Scale.around(values, BOTTOM, TOP)
+    y = Scale.around(values, BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of(values)
-    marks = left_axis(y, LEFT, RIGHT, _unit(facts))
+    marks = left_axis(y, LEFT, RIGHT, _unit(facts), LABEL)
     marks += _ground(x, found)
     for kind, number in special:
         points = [(x(s), y(v)) for s, v in zip(found.sizes, found.curves[number], strict=True)]
@@ -37,7 +38,7 @@ def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
     marks += _names([*ends, (y(found.best[-1]), ("best", -1))])
     return figure(
         WIDTH, HEIGHT, "Robust score against the size of the set",
-        _description(found, digits), marks,
+        _description(found, digits), marks, overhang(y, LEFT),
     )  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def draw_shortfall(facts: Facts, found: RadiusPath) -> Markup:
     least = 1e-9 * max(abs(value) for value in found.best) or 1.0
     y = Scale(0.0, max(*gaps, least) * 1.08, TOP, BOTTOM)
     digits = Decimals.of(gaps)
-    marks = left_axis(y, LEFT, RIGHT, "behind the best config at that size (0 is best)")
+    marks = left_axis(y, LEFT, RIGHT, "behind the best config at that size (0 is best)", LABEL)
     marks += _ground(x, found)
     for (kind, number), curve in behind.items():
         points = [(x(size), y(gap)) for size, gap in zip(found.sizes, curve, strict=True)]
@@ -67,7 +68,8 @@ def draw_shortfall(facts: Facts, found: RadiusPath) -> Markup:
         f"config {number} ({kind} choice) at most {digits.text(max(curve))}"
         for (kind, number), curve in behind.items()
     )
-    return figure(WIDTH, HEIGHT, "How far behind the best config", f"{worst}.", marks)
+    name = "How far behind the best config"
+    return figure(WIDTH, HEIGHT, name, f"{worst}.", marks, overhang(y, LEFT))
 
 
 def _ground(x: Scale, found: RadiusPath) -> list[Markup]:
@@ -76,7 +78,7 @@ def _ground(x: Scale, found: RadiusPath) -> list[Markup]:
         *_bottom(x, found),
         *_changes(found, x),
         line(x(found.own), TOP, x(found.own), BOTTOM, "own"),
-        text(f"this run: {short(found.own, 4)}", x(found.own), TOP - 6, "note", "middle"),
+        text(f"this run: {short(found.own, 4)}", x(found.own), TOP - NOTE, "note", "middle"),
     ]
 
 
@@ -95,7 +97,7 @@ def _unit(facts: Facts) -> str:
 
 
 def _bottom(x: Scale, found: RadiusPath) -> list[Markup]:
-    places = [tick for tick in x.ticks(7) if 0 < tick < x.high * 0.93]
+    places = [tick for tick in x.ticks(7) if 0 < tick < x.high]
     step = places[0] if places else 1.0
     small = [places[0] * share for share in (0.05, 0.25)] if places else []
     places = [0.0, *small, *places, x.high]
@@ -129,12 +131,20 @@ def _dots(found: RadiusPath, x: Scale, y: Scale, digits: Decimals) -> list[Marku
 
 
 def _names(ends: list[tuple[float, tuple[str, int]]]) -> list[Markup]:
-    """Names at the right ends of curves, moved apart where they would overlap."""
-    marks, last = [], -math.inf
-    for place, (kind, number) in sorted(ends):
-        last = max(place + 4, last + 15)
+    """Names at the right ends of curves, moved apart where they would overlap, none below the
+    axis."""
+    marks = []
+    ordered = sorted(ends)
+    places = [place for place, _ in ordered]
+    for k in range(1, len(places)):
+        places[k] = max(places[k], places[k - 1] + 15)
+    lowest = BOTTOM
+    for k in reversed(range(len(places))):
+        places[k] = min(places[k], lowest)
+        lowest = places[k] - 15
+    for place, (_, (kind, number)) in zip(places, ordered, strict=True):
         words = "best at each size" if kind == "best" else f"config {number} ({kind} choice)"
-        marks.append(text(words, RIGHT + 8, last, f"name {kind}"))
+        marks.append(text(words, RIGHT + 8, place + 4, f"name {kind}"))
     return marks
 
 

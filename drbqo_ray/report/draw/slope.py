@@ -10,7 +10,8 @@ from drbqo_ray.report.ranking import ConfigRow, Ranking
 from drbqo_ray.report.wording import Decimals, config_text
 
 TOP = 8
-WIDTH, LEFT, RIGHT, ROW, HEAD = 860.0, 300.0, 556.0, 26.0, 46.0
+WIDTH, LEFT, RIGHT, ROW, HEAD = 860.0, 320.0, 534.0, 26.0, 46.0
+BOLD = 8.5
 
 
 def slope_rows(ranking: Ranking) -> list[ConfigRow]:
@@ -32,16 +33,25 @@ def draw_slope(facts: Facts, ranking: Ranking) -> Markup:
         line(RIGHT - 14, HEAD - 14, RIGHT - 14, HEAD + ROW * len(right) - 12, "axis"),
     ]
     lines, labels = [], []
+    wide = _width(right, digits)
     for k, row in enumerate(left):
         y1, y2 = HEAD + ROW * k, HEAD + ROW * place[row.number]
         kind = _kind(ranking, row)
         lines.append((kind == "other", _line(row, y1, y2, kind, digits)))
-        labels += _labels(ranking, row, y1, y2, kind, digits)
+        labels += _labels(ranking, row, y1, y2, kind, digits, wide)
     marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
+    longest = BOLD * max(len(f"config {row.number} (robust choice)") for row in right)
     return figure(
-        WIDTH, HEAD + ROW * len(right), "Ranks by mean and by robust score",
-        _description(ranking, right, digits), [*marks, *labels],
+        max(WIDTH, RIGHT + 40 + wide + longest), HEAD + ROW * len(right),
+        "Ranks by mean and by robust score", _description(ranking, right, digits),
+        [*marks, *labels], max(0.0, longest + wide + 34 - LEFT),
     )  # fmt: skip
+
+
+def _width(rows: list[ConfigRow], digits: Decimals) -> float:
+    """Room for the scores."""
+    words = [digits.text(value) for row in rows for value in (row.mean, row.robust)]
+    return 16 + BOLD * max(len(word) for word in words)
 
 
 def _kind(ranking: Ranking, row: ConfigRow) -> str:
@@ -66,18 +76,18 @@ def _line(row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals) -> 
 
 
 def _labels(
-    ranking: Ranking, row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals
+    ranking: Ranking, row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals, wide: float
 ) -> list[Markup]:
     own = f"name {kind}"
     mean = "mean choice: " if ranking.mean_choice == row.number else ""
     robust = " (robust choice)" if ranking.robust_choice == row.number else ""
     return [
-        text(f"{mean}config {row.number}", LEFT - 106, y1 + 4, own, "end"),
+        text(f"{mean}config {row.number}", LEFT - 34 - wide, y1 + 4, own, "end"),
         text(digits.text(row.mean), LEFT - 34, y1 + 4, own, "end"),
         text(f"{row.mean_rank}", LEFT, y1 + 4, own, "end"),
         text(f"{row.robust_rank}", RIGHT + 18, y2 + 4, own, "end"),
-        text(digits.text(row.robust), RIGHT + 94, y2 + 4, own, "end"),
-        text(f"config {row.number}{robust}", RIGHT + 112, y2 + 4, own),
+        text(digits.text(row.robust), RIGHT + 22 + wide, y2 + 4, own, "end"),
+        text(f"config {row.number}{robust}", RIGHT + 40 + wide, y2 + 4, own),
     ]
 
 

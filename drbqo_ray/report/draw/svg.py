@@ -61,17 +61,19 @@ def path(points: Iterable[tuple[float, float]], cls: str, *children: Piece) -> M
 
 
 def figure(
-    width: float, height: float, label: str, description: str, children: Iterable[Piece]
-) -> Markup:
-    """A picture with a name and a description for those who cannot see it."""
+    width: float, height: float, label: str, description: str, children: Iterable[Piece],
+    left: float = 0.0,
+) -> Markup:  # fmt: skip
+    """A picture with a name and a description for those who cannot see it; what it shows begins at
+    -left."""
     return element(
         "svg",
         element("desc", description),
         children,
-        viewBox=f"0 0 {number(width)} {number(height)}",
+        viewBox=f"{number(-left)} 0 {number(left + width)} {number(height)}",
         role="img",
         aria_label=f"{label}. {description}",
         cls="figure",
-        width=number(width),
+        width=number(left + width),
         height=number(height),
     )

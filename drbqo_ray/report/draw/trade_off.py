@@ -6,13 +6,14 @@ import math
 
 from markupsafe import Markup
 
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
 from drbqo_ray.report.draw.svg import element, figure, path, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.pareto import Pareto, ParetoPoint
 from drbqo_ray.report.wording import Decimals
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 350.0, 70.0, 840.0, 44.0, 286.0
+LABEL = 24.0
 CLIP = "pareto-area"
 FEW = 12
 
@@ -26,13 +27,14 @@ def in_view(pareto: Pareto, minimize: bool) -> list[ParetoPoint]:
 def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
     """The points, the front, and through the robust choice a line of equal robust score."""
     points = in_view(pareto, facts.minimize)
-    x = Scale.around([point.spread for point in points], LEFT, RIGHT)
-    y = Scale.around([point.mean for point in points], BOTTOM, TOP)
+    ends = (facts.score_range.low, facts.score_range.high)
+    x = Scale.around([point.spread for point in points], LEFT, RIGHT, 0.0)
+    y = Scale.around([point.mean for point in points], BOTTOM, TOP, *ends)
     digits = Decimals.of([v for p in points for v in (p.mean, p.spread)])
     better = "smaller" if facts.minimize else "larger"
     area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
     marks = [element("defs", element("clipPath", area, id=CLIP))]
-    marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)")
+    marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)", LABEL)
     marks += bottom_axis(x, BOTTOM, "spread between folds (smaller is steadier)")
     front = sorted((p for p in points if p.on_front), key=lambda p: p.spread)
     marks.append(path([(x(p.spread), y(p.mean)) for p in front], "front"))
@@ -53,7 +55,8 @@ def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
         f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"
         " is had only with more spread."
     )
-    return figure(WIDTH, HEIGHT, "Mean score against spread", description, marks)
+    name = "Mean score against spread"
+    return figure(WIDTH, HEIGHT, name, description, marks, overhang(y, LEFT))
 
 
 def _kind(facts: Facts, point: ParetoPoint) -> str:
