@@ -226,11 +226,11 @@ class RunningSearch:
         self.live.keep(trial.id for trial in kept)
 
     def _by_evaluation(self, kept: list[KeptTrial]) -> list[list[KeptTrial]]:
-        """The trials, those of one evaluation together. Tune's `Repeater` trains what was handed
-        out to one trial in others as well, of which we are not told."""
+        """The trials, those of one evaluation together and the one we know first. Tune's `Repeater`
+        trains what was handed out to one trial in others as well, of which we are not told."""
         groups: list[list[KeptTrial]] = []
         first: dict[object, list[KeptTrial]] = {}
-        for trial in kept:
+        for trial in sorted(kept, key=lambda one: one.id not in self.ledger.trials):
             pair = self._pair_of(trial)
             if pair in first and trial.id not in self.ledger.trials:
                 first[pair].append(trial)

@@ -167,6 +167,10 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         unknown = None in (problem.space, problem.metric, problem.mode)
         return self._running if unknown else self._ready()
 
+    def _informed(self) -> RunningSearch | None:
+        """The search, which begins now if it can and the user gave it scores to begin with."""
+        return self._ready_if_known() if self._start.told else self._running
+
     def _warn_of_scheduler(self) -> None:
         if self._problem.folds.key is not None and not self._warned:
             self._warned = warn_of_scheduler()
@@ -256,7 +260,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         return write_search_report(self._begun("A report needs results"), path)
 
     def _begun(self, need: str) -> RunningSearch:
-        running = self._ready_if_known()
+        running = self._informed()
         if running is None or running.ledger.empty:
             raise NothingObserved(
                 f"{need}. Got none, no trial has ended. Run tuner.fit() first, or read a run with "
@@ -267,7 +271,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
     @property
     def observations(self) -> list[Observation]:
         """The outcomes of all evaluations, in the order they came in."""
-        running = self._ready_if_known()
+        running = self._informed()
         return [] if running is None else running.observations
 
     def callback(self) -> RobustValueCallback:

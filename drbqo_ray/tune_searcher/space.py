@@ -387,9 +387,10 @@ def _encode_constant(value: Any) -> dict[str, Any]:
     if type(value) is float:
         return {"float": repr(value)}
     if _is_stored(value):
-        data = base64.b64encode(value.tobytes()).decode("ascii")
-        shape = list(value.shape) if type(value) is np.ndarray else None
-        return {"numpy": data, "dtype": value.dtype.str, "shape": shape}
+        array = np.asarray(value)
+        data = base64.b64encode(array.tobytes()).decode("ascii")
+        shape = list(array.shape) if value is array else None
+        return {"numpy": data, "dtype": array.dtype.str, "shape": shape}
     if type(value) in (dict, list, tuple):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         pairs = [[_encode_constant(key), _encode_constant(item)] for key, item in items]
@@ -440,8 +441,8 @@ def _decode_numpy(stored: Mapping[str, Any]) -> Any:
     data, dtype = base64.b64decode(stored["numpy"], validate=True), np.dtype(stored["dtype"])
     if dtype.kind not in NUMPY_KINDS:
         raise ValueError(f"data of type {dtype} are not stored")
-    values = np.frombuffer(data, dtype)
-    return values[0] if stored["shape"] is None else values.reshape(stored["shape"]).copy()
+    array = np.ndarray(stored["shape"] or (), dtype, data).copy()
+    return array[()] if stored["shape"] is None else array
 
 
 def _without_numpy(stored: Any) -> Any:

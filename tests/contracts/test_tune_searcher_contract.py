@@ -155,6 +155,13 @@ class TestEvaluatedPoints:
                 search.add_evaluated_point(point, 1.0)
         assert search.observations == []
 
+    def test_wrong_points_are_refused_by_the_first_suggestion_and_looking_raises_nothing(self):
+        search = known(None, points_to_evaluate=[{"a": 9.0}])
+        assert search.observations == []
+        with pytest.raises(InvalidInput, match="'a'"):
+            search.suggest("1")
+        assert search.observations == []
+
     def test_a_copy_learns_for_itself(self):
         search = known()
         twin = copy.deepcopy(search)
@@ -304,7 +311,7 @@ class TestDirectory:
         for k in range(3 + finished):
             trials[str(k)] = trials[str(k)][0], float(k)
             repeater.on_trial_complete(str(k), {"score": float(k), "done": True})
-        kept_by_tune(tmp_path, repeater, trials)
+        kept_by_tune(tmp_path, repeater, dict(reversed(trials.items())))  # Tune keeps no order
         blank = DRBQOSearch(n_folds=None)
         again = Repeater(blank, repeat=3, set_index=set_index)
         SearchGenerator(again).restore_from_dir(str(tmp_path))
