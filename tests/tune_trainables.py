@@ -35,7 +35,7 @@ def every_domain(config):
 
 def misbehaving(config):
     if config["x"] > 0.8:
-        if not os.path.exists(f"{config['mended']}-{config['x']}"):
+        if not os.path.exists(f"{config['fixed']}-{config['x']}"):
             raise ValueError("diverged")
         tune.report({"score": config["x"]})
     elif config["x"] > 0.6:
@@ -60,3 +60,7 @@ def nested_loss(config):
 def slow(config):
     time.sleep(0.2)
     tune.report({"score": -((config["x"] - 0.3) ** 2) - 0.1 * config["fold"] * config["x"]})
+
+
+def even(config):
+    tune.report({"score": -((config["x"] - 0.3) ** 2) - 0.1 * config["fold"] * config["width"]})

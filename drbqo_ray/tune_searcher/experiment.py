@@ -36,6 +36,11 @@ class KeptTrial:
     result: dict[str, Any]
     bests: dict[str, dict[str, float]]
 
+    @property
+    def ended(self) -> bool:
+        """Whether it will not go on by itself."""
+        return self.status in ("TERMINATED", "ERROR")
+
 
 def kept_trials(directory: str | Path) -> list[KeptTrial] | None:
     """The trials in Tune's newest state file; None if there is none that can be read."""

@@ -7,21 +7,24 @@
 | observe | an evaluation that was not handed out here came with its outcome |
 | adopt   | another trial goes on with what was handed out                   |
 
-The optimizer's state is a function of the events in order and of its last fit, so these two are
-all that has to be saved. A failure that turns out well in a second run of its trial is replaced
-where it stands.
+The optimizer's state is a function of the events in order, of its last fit and of the last look of
+its stop rule, so these three are all that has to be saved. A failure that turns out well in a
+second run of its trial is replaced where it stands.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Config, Observation, Suggestion
+from drbqo_ray.stopping import Look
 
 Event = dict[str, Any]
 NO_SCORE = "the trial reported no score"
@@ -32,7 +35,7 @@ class TrialLedger:
 
     Args:
         make: makes the optimizer, fresh.
-        events, last_fit: where to go on from.
+        events, last_fit, last_look: where to go on from.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class TrialLedger:
         make: Callable[[], Optimizer],
         events: Sequence[Event] = (),
         last_fit: Fit | None = None,
+        last_look: Look | None = None,
     ) -> None:
         self._make = make
         self.optimizer = make()
@@ -51,6 +55,7 @@ class TrialLedger:
             self._apply(event)
         if last_fit is not None:
             self.optimizer.last_fit = last_fit
+        self.optimizer.last_look = last_look
 
     def _apply(self, event: Event) -> None:
         kind, id = event["event"], event["id"]
@@ -59,19 +64,26 @@ class TrialLedger:
             if kind == "ask":
                 self.optimizer.register(suggestion)
             else:
-                event = _ended(event, self.optimizer.observe(
-                    suggestion.config, suggestion.context, event["score"]
-                ))  # fmt: skip
+                score = math.nan if event["score"] is None else event["score"]
+                outcome = self.optimizer.observe(suggestion.config, suggestion.context, score)
+                event = _ended(event, outcome)
             self._suggestions[id] = suggestion
-        elif kind == "end" and event["score"] is None:
-            event = _ended(event, self.optimizer.fail(id, event["reason"]))
         elif kind == "end":
-            event = _ended(event, self.optimizer.tell(id, event["score"]))
+            event = _ended(event, self._outcome(id, event["score"], event["reason"]))
         if event.get("trial") is not None:
             self.trials[event["trial"]] = id
         if "score" in event:
             self._ends[id] = len(self.events)
         self.events.append(event)
+
+    def _outcome(self, id: int, score: object, reason: str) -> Observation:
+        """What comes of a trial: whatever it reports that is no score is a failure of the trial."""
+        try:
+            if score is not None:
+                return self.optimizer.tell(id, score)
+        except InvalidInput as error:
+            reason = str(error)
+        return self.optimizer.fail(id, reason)
 
     @property
     def _next_id(self) -> int:
@@ -82,8 +94,14 @@ class TrialLedger:
     def ask(self, trial: str) -> Suggestion:
         """The optimizer's next evaluation, for this trial."""
         suggestion = self.optimizer.ask()
-        event = {"event": "ask", "id": suggestion.id, "trial": trial, "config": suggestion.config,
-                 "context": suggestion.context, "seed": suggestion.seed}  # fmt: skip
+        event = {
+            "event": "ask",
+            "id": suggestion.id,
+            "trial": trial,
+            "config": suggestion.config,
+            "context": suggestion.context,
+            "seed": suggestion.seed,
+        }
         self._suggestions[suggestion.id] = suggestion
         self.trials[trial] = suggestion.id
         self.events.append(event)
@@ -91,8 +109,16 @@ class TrialLedger:
 
     def hand_out(self, trial: str, config: Config, context: int) -> Suggestion:
         """An evaluation of the user's choice, for this trial."""
-        self._apply({"event": "ask", "id": self._next_id, "trial": trial, "config": config,
-                     "context": context, "seed": 0})  # fmt: skip
+        self._apply(
+            {
+                "event": "ask",
+                "id": self._next_id,
+                "trial": trial,
+                "config": config,
+                "context": context,
+                "seed": 0,
+            }
+        )
         return self.suggestion(trial)
 
     def draw(self, trial: str) -> Suggestion:
@@ -140,9 +166,10 @@ class TrialLedger:
         if status == "ok" or score is None:
             return False
         at = self._ends[id]
-        mended = {**self.events[at], "score": score}
-        events = [*self.events[:at], mended, *self.events[at + 1 :]]
-        self.__dict__.update(TrialLedger(self._make, events, self.optimizer.last_fit).__dict__)
+        success = {**self.events[at], "score": score}
+        events = [*self.events[:at], success, *self.events[at + 1 :]]
+        old = self.optimizer
+        self.__dict__.update(TrialLedger(self._make, events, old.last_fit, old.last_look).__dict__)
         return self.status(trial) == "ok"
 
     def observe(
@@ -150,8 +177,16 @@ class TrialLedger:
     ) -> None:
         """Record an evaluation that was not handed out here; no usable score is a failure."""
         valid = self.optimizer.space.validate(config)
-        self._apply({"event": "observe", "id": self._next_id, "trial": trial, "config": valid,
-                     "context": int(context), "score": score})  # fmt: skip
+        self._apply(
+            {
+                "event": "observe",
+                "id": self._next_id,
+                "trial": trial,
+                "config": valid,
+                "context": int(context),
+                "score": score,
+            }
+        )
 
     def adopt(self, trial: str, config: Config, context: int, busy: Collection[str]) -> str | None:
         """Let an unknown trial go on with what was handed out to another that failed or never

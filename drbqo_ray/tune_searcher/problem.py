@@ -13,6 +13,7 @@ from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.parameters import Float
 from drbqo_ray.problem import refuse_changes
 from drbqo_ray.space import Space
+from drbqo_ray.tune_searcher.plain import plain
 from drbqo_ray.tune_searcher.points import Folds
 from drbqo_ray.tune_searcher.space import TuneSpace
 
@@ -49,24 +50,32 @@ class TuneProblem:
         reported: str,
         settings: Mapping[str, Any],
     ) -> TuneProblem:
-        """The problem a user states, everything in it checked.
+        """The problem a user states, everything in it checked and turned into plain Python.
 
         Raises:
             InvalidInput: a setting is wrong.
         """
+        n_folds, fold_key, reported = plain((n_folds, fold_key, reported))
+        chosen: dict[str, Any] = plain(dict(settings))
+        if n_folds is not None and (not isinstance(n_folds, int) or isinstance(n_folds, bool)):
+            raise InvalidInput(
+                "n_folds is a whole number >= 1.", n_folds, "Pass e.g. 5, or None for no folds."
+            )
         if not isinstance(fold_key, str) or not fold_key:
             raise InvalidInput("fold_key is a non-empty string.", fold_key, "Leave it out.")
-        if reported not in ("last", "best"):
+        if not isinstance(reported, str) or reported not in ("last", "best"):
             raise InvalidInput("reported must be 'last' or 'best'.", reported, "Pass one of them.")
-        unknown = [name for name in settings if name not in (*OPTIONS, *KNOWN)]
+        unknown = [name for name in chosen if name not in (*OPTIONS, *KNOWN)]
         if unknown:
             raise InvalidInput(
                 "DRBQOSearch takes only the options it knows.", unknown, f"Use {list(OPTIONS)}."
             )
         folds = Folds(None, 1) if n_folds is None else Folds(fold_key, n_folds)
-        chosen = Optimizer({"x": Float(0, 1)}, folds.count, **settings).uncertainty
-        settings = {**settings, "uncertainty": Expectation() if n_folds is None else chosen}
-        problem = TuneProblem(folds, reported, settings)
+        uncertainty = Optimizer({"x": Float(0, 1)}, folds.count, **chosen).uncertainty
+        chosen["uncertainty"] = Expectation() if n_folds is None else uncertainty
+        if chosen.get("reference") is not None:
+            chosen["reference"] = [float(weight) for weight in chosen["reference"]]
+        problem = TuneProblem(folds, reported, chosen)
         return problem if space is None else problem.with_space(space, given=True)
 
     def with_space(self, space: Mapping[str, Any] | Space, given: bool = False) -> TuneProblem:
@@ -94,6 +103,7 @@ class TuneProblem:
         Raises:
             InvalidInput: one of them is wrong.
         """
+        metric, mode = plain((metric, mode))
         if metric is not None and not isinstance(metric, str):
             raise InvalidInput("metric is the name of one score.", metric, "Pass one name.")
         if mode is not None and (not isinstance(mode, str) or mode not in ("min", "max")):
@@ -108,16 +118,16 @@ class TuneProblem:
 
     def refuse_change_to(self, other: TuneProblem, where: str) -> None:
         """Raise ProblemChanged if what is known in both differs."""
-        changing = ("space", "metric", "mode")
-        old, new = self.to_dict(), other.to_dict()
-        both = [name for name in changing if old[name] is not None and new[name] is not None]
+        if self.space is not None and other.space is not None:
+            other.space.refuse_change(self.space.to_dict(), where)
+        names = ("metric", "mode")
+        old, new = ({name: getattr(one, name) for name in names} for one in (self, other))
+        both = [name for name in names if old[name] is not None and new[name] is not None]
         refuse_changes({n: old[n] for n in both}, {n: new[n] for n in both}, where)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain-data form; objects in the space are described, not stored."""
         settings = {**self.settings, "uncertainty": self.settings["uncertainty"].to_dict()}
-        if settings.get("reference") is not None:
-            settings["reference"] = [float(weight) for weight in settings["reference"]]
         return {
             "folds": asdict(self.folds),
             "reported": self.reported,
@@ -129,24 +139,24 @@ class TuneProblem:
         }
 
     @staticmethod
-    def from_dict(plain: Mapping[str, Any], space: TuneSpace | None) -> TuneProblem:
+    def from_dict(stored: Mapping[str, Any], space: TuneSpace | None) -> TuneProblem:
         """The problem with this plain-data form, on the space, if given, that it describes.
 
         Raises:
             ProblemChanged: the space is another one.
             InvalidInput: the plain data holds objects, and no space is given.
         """
-        if space is not None and plain["space"] is not None:
-            refuse_changes({"space": plain["space"]}, {"space": space.to_dict()}, "the saved state")
-        elif plain["space"] is not None:
-            space = TuneSpace.from_dict(plain["space"])
-        settings = plain["settings"]
+        if space is not None and stored["space"] is not None:
+            space.refuse_change(stored["space"], "the saved state")
+        elif stored["space"] is not None:
+            space = TuneSpace.from_dict(stored["space"])
+        settings = stored["settings"]
         return TuneProblem(
-            folds=Folds(**plain["folds"]),
-            reported=plain["reported"],
+            folds=Folds(**stored["folds"]),
+            reported=stored["reported"],
             settings={**settings, "uncertainty": from_dict(settings["uncertainty"])},
             space=space,
-            given=plain["given"],
-            metric=plain["metric"],
-            mode=plain["mode"],
+            given=stored["given"],
+            metric=stored["metric"],
+            mode=stored["mode"],
         )

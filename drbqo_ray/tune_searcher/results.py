@@ -24,7 +24,7 @@ def config_in(result: Mapping[str, Any]) -> dict[str, Any]:
     """The nested config of a result; keys with a slash in them are there as they are, too."""
     if isinstance(result.get("config"), Mapping):
         return dict(result["config"])
-    flat = {key[7:]: value for key, value in result.items() if key.startswith("config/")}
+    flat = {key[7:]: value for key, value in result.items() if str(key).startswith("config/")}
     nested: dict[str, Any] = {}
     for key, value in flat.items():
         *parents, last = key.split("/")
@@ -37,11 +37,21 @@ def config_in(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def best(values: Iterable[object], mode: str) -> float | None:
     """The best of the values that are finite numbers; None if there is none."""
-    usable = [
+    usable = _usable(values)
+    if not usable:
+        return None
+    return max(usable) if mode == "max" else min(usable)
+
+
+def mean(values: Iterable[object]) -> float | None:
+    """The mean of the values that are finite numbers; None if there is none."""
+    usable = _usable(values)
+    return math.fsum(value / len(usable) for value in usable) if usable else None
+
+
+def _usable(values: Iterable[object]) -> list[float]:
+    return [
         float(value)
         for value in values
         if isinstance(value, numbers.Real) and math.isfinite(value) and not isinstance(value, bool)
     ]
-    if not usable:
-        return None
-    return max(usable) if mode == "max" else min(usable)

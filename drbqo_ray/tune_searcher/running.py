@@ -10,20 +10,28 @@ from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.records import Observation, Recommendation
+from drbqo_ray.stopping import Look
 from drbqo_ray.tune_searcher.experiment import KeptTrial
 from drbqo_ray.tune_searcher.ledger import TrialLedger
 from drbqo_ray.tune_searcher.live import LiveTrials
 from drbqo_ray.tune_searcher.points import Pair, StartingPoints
 from drbqo_ray.tune_searcher.problem import TuneProblem
-from drbqo_ray.tune_searcher.results import best, config_in, metric_in
-from drbqo_ray.tune_searcher.space import TuneSpace
+from drbqo_ray.tune_searcher.results import best, config_in, mean, metric_in
+from drbqo_ray.tune_searcher.space import TuneSpace, decode_small, encode_small
 
 logger = logging.getLogger(__name__)
 
 NOT_BEGUN: dict[str, Any] = {
-    "events": None, "last_fit": None, "queue": [], "best": {}, "stopped": None,
-}  # fmt: skip
+    "events": None,
+    "last_fit": None,
+    "last_look": None,
+    "queue": [],
+    "best": {},
+    "stopped": None,
+    "objects": [],
+}
 """The plain-data form of a search that has not begun."""
+GIVE_METRIC = "no score is learned. Give metric and mode to DRBQOSearch itself."
 EXHAUSTED = "every config was handed out in every fold"
 
 
@@ -65,31 +73,36 @@ class RunningSearch:
 
     @staticmethod
     def from_dict(
-        plain: Mapping[str, Any], problem: TuneProblem, live: LiveTrials
+        stored: Mapping[str, Any], problem: TuneProblem, live: LiveTrials
     ) -> RunningSearch | None:
         """The search with this plain-data form; None if it has not begun."""
-        events, queue, best_so_far = plain["events"], plain["queue"], dict(plain["best"])
+        events, queue, best_so_far = stored["events"], stored["queue"], dict(stored["best"])
         if events is None:
             return None
-        fit = plain["last_fit"] and Fit.from_dict(plain["last_fit"])
+        fit = stored["last_fit"] and Fit.from_dict(stored["last_fit"])
+        look = stored.get("last_look") and Look.from_dict(stored["last_look"])
         return RunningSearch(
             problem,
-            TrialLedger(problem.maker(), events, fit),
+            TrialLedger(problem.maker(), events, fit, look),
             live,
             deque((config, fold) for config, fold in queue),
             best_so_far,
-            plain.get("stopped"),
+            stored.get("stopped"),
+            {(name, k): decode_small(value) for name, k, value in stored.get("objects", ())},
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain-data form, without the problem and the live trials."""
-        fit = self.ledger.optimizer.last_fit
+        fit, look = self.ledger.optimizer.last_fit, self.ledger.optimizer.last_look
+        objects = [(*place, encode_small(value)) for place, value in self.objects.items()]
         return {
             "events": self.ledger.events,
             "last_fit": None if fit is None else fit.to_dict(),
+            "last_look": None if look is None else look.to_dict(),
             "queue": list(self.queue),
             "best": self.best,
             "stopped": self.stopped,
+            "objects": [one for one in objects if one[-1] is not None],
         }
 
     @property
@@ -142,12 +155,10 @@ class RunningSearch:
         A trial that is not known was forgotten in a crash, or given a new id by Tune: it is found
         or rebuilt by the config in the result.
         """
-        problem, folds = self.problem, self.problem.folds
+        problem = self.problem
         self.live.hear(trial)
         if trial not in self.ledger.trials:
-            config = config_in(result)
-            fold = folds.needed(config)
-            values = self.space.space.validate(self.space.read(folds.without(config)))
+            values, fold = self._read_pair(config_in(result))
             other = self.ledger.adopt(trial, values, fold, self.live.busy)
             if other is None:
                 self.ledger.hand_out(trial, values, fold)
@@ -159,6 +170,12 @@ class RunningSearch:
             found = best(reports, str(problem.mode))
             if found is not None:
                 self.best[trial] = found
+
+    def _read_pair(self, config: Mapping[str, Any]) -> Pair:
+        """The flat config and the fold in a nested config."""
+        folds = self.problem.folds
+        values = self.space.read(folds.without(config))
+        return self.space.space.validate(values), folds.needed(config)
 
     def complete(self, trial: str, result: Mapping[str, Any] | None, error: bool) -> None:
         """Record how a trial ended; never raises."""
@@ -183,6 +200,10 @@ class RunningSearch:
             value = self.best.get(trial, metric_in(result, metric))
             if value is None and result.get("done"):
                 ledger.fail(trial, f"the result has no {metric!r}")
+            elif value is None and None in result:
+                logger.warning(
+                    "The wrapper of the searcher does not know its metric: %s", GIVE_METRIC
+                )
             elif value is None:
                 logger.info("Trial %s was stopped before it reported.", trial)
             elif not ledger.tell(trial, value):
@@ -190,19 +211,52 @@ class RunningSearch:
 
     def compare_notes(self, kept: list[KeptTrial]) -> None:
         """Learn what Tune kept and we do not know; what Tune forgot is no longer live."""
-        metric, mode = str(self.problem.metric), str(self.problem.mode)
-        for trial in kept:
-            result = {**trial.result, "config": trial.config}
-            try:
-                self.hear(trial.id, result)
-                if self.problem.reported == "best" and metric in trial.bests:
-                    self.best[trial.id] = trial.bests[metric][mode]
-            except Exception:
-                logger.exception("Trial %s, which Tune kept, could not be read.", trial.id)
+        for trial, *repeats in self._by_evaluation(kept):
+            result, error = {**trial.result, "config": trial.config}, trial.status == "ERROR"
+            self._hear_again(trial, result)
             known = trial.id in self.ledger.trials and self.ledger.status(trial.id) == "ok"
-            if trial.status in ("TERMINATED", "ERROR") and not known:
-                self.complete(trial.id, result, error=trial.status == "ERROR")
+            if known or not all(one.ended for one in (trial, *repeats)):
+                continue
+            if repeats:
+                metric = str(self.problem.metric)
+                scores = [metric_in(one.result, metric) for one in (trial, *repeats)]
+                result[metric] = mean(scores)
+                error = result[metric] is None
+            self.complete(trial.id, result, error)
         self.live.keep(trial.id for trial in kept)
+
+    def _by_evaluation(self, kept: list[KeptTrial]) -> list[list[KeptTrial]]:
+        """The trials, those of one evaluation together and the one we know first. Tune's `Repeater`
+        trains what was handed out to one trial in others as well, of which we are not told."""
+        groups: list[list[KeptTrial]] = []
+        first: dict[object, list[KeptTrial]] = {}
+        for trial in sorted(kept, key=lambda one: one.id not in self.ledger.trials):
+            pair = self._pair_of(trial)
+            if pair in first and trial.id not in self.ledger.trials:
+                first[pair].append(trial)
+                continue
+            groups.append([trial])
+            if pair is not None:
+                first.setdefault(pair, groups[-1])
+        return groups
+
+    def _pair_of(self, trial: KeptTrial) -> object:
+        """The config and fold of a trial, to compare; None if they cannot be read."""
+        try:
+            config, fold = self._read_pair(trial.config)
+        except Exception:
+            return None
+        return tuple(config.items()), fold
+
+    def _hear_again(self, trial: KeptTrial, result: Mapping[str, Any]) -> None:
+        metric, mode = str(self.problem.metric), str(self.problem.mode)
+        try:
+            self.hear(trial.id, result)
+            found = best([trial.bests.get(metric, {}).get(mode)], mode)
+            if self.problem.reported == "best" and found is not None:
+                self.best[trial.id] = found
+        except Exception:
+            logger.exception("Trial %s, which Tune kept, could not be read.", trial.id)
 
     # answers
 

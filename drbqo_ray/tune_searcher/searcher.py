@@ -26,6 +26,7 @@ from drbqo_ray.methods import DEFAULT
 from drbqo_ray.records import Observation, Recommendation
 from drbqo_ray.space import Space
 from drbqo_ray.tune_searcher.experiment import kept_trials
+from drbqo_ray.tune_searcher.limiter import limited_in_batches
 from drbqo_ray.tune_searcher.live import LiveTrials
 from drbqo_ray.tune_searcher.points import StartingPoints, evaluated
 from drbqo_ray.tune_searcher.problem import TuneProblem
@@ -33,6 +34,9 @@ from drbqo_ray.tune_searcher.running import NOT_BEGUN, RunningSearch
 from drbqo_ray.tune_searcher.scheduler import warn_of_scheduler
 from drbqo_ray.tune_searcher.space import TuneSpace
 from drbqo_ray.tune_searcher.state import (
+    NAMES,
+    encode_state,
+    is_turn,
     newest_state,
     next_state,
     read_state,
@@ -70,7 +74,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
             `Optimizer`.
     """
 
-    CKPT_FILE_TMPL = "searcher-state-{}.json"
+    CKPT_FILE_TMPL = NAMES
 
     def __init__(
         self,
@@ -90,13 +94,16 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         settings = {
-            "method": method, "uncertainty": uncertainty, "seed": seed, "stop_when": stop_when,
+            "method": method,
+            "uncertainty": uncertainty,
+            "seed": seed,
+            "stop_when": stop_when,
             **options,
-        }  # fmt: skip
+        }
         problem = TuneProblem.of(space, n_folds, fold_key, reported, settings)
         self._start = StartingPoints.of(points_to_evaluate, evaluated_rewards)
         self._set_problem(problem.with_metric(metric, mode))
-        super().__init__(metric=metric, mode=mode)
+        super().__init__(metric=self._metric, mode=self._mode)
         self._live = LiveTrials()
         self._running: RunningSearch | None = None
         self._warned = False
@@ -134,8 +141,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
             self._set_problem(problem)
         else:
             self._problem.refuse_change_to(problem, "this searcher")
-        if problem.space is not None and problem.mode is not None:
-            self._ready()
+        self._ready_if_known()
         self._live.begin_run()
         self._warn_of_scheduler()
         return True
@@ -150,8 +156,20 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
                 UNDEFINED_METRIC_MODE.format(cls=name, metric=problem.metric, mode=problem.mode)
             )
         if self._running is None:
-            self._running = RunningSearch.begin(problem, self._start, self._live)
+            running = RunningSearch.begin(problem, self._start, self._live)
+            encode_state(self._state(running))  # what cannot be saved is refused before a trial
+            self._running = running
         return self._running
+
+    def _ready_if_known(self) -> RunningSearch | None:
+        """The search, which begins now if it can; None while space, metric or mode is unknown."""
+        problem = self._problem
+        unknown = None in (problem.space, problem.metric, problem.mode)
+        return self._running if unknown else self._ready()
+
+    def _informed(self) -> RunningSearch | None:
+        """The search, which begins now if it can and the user gave it scores to begin with."""
+        return self._ready_if_known() if self._start.told else self._running
 
     def _warn_of_scheduler(self) -> None:
         if self._problem.folds.key is not None and not self._warned:
@@ -177,10 +195,15 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
             self._farewell = True
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Limit the live trials of a run that begins; True, as we keep to the limit ourselves."""
-        self._live.limit = max_concurrent
+        """Limit the live trials of a run that begins; whether we keep to the limit ourselves.
+
+        We do, as Tune's limiter loses what a failed trial reports in a second run. Only batches
+        are left to it.
+        """
+        batches = limited_in_batches(self)
+        self._live.limit = None if batches else int(max_concurrent)
         self._live.begin_run()
-        return True
+        return not batches
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Take note of a report; never raises."""
@@ -237,17 +260,19 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         return write_search_report(self._begun("A report needs results"), path)
 
     def _begun(self, need: str) -> RunningSearch:
-        if self._running is None or self._running.ledger.empty:
+        running = self._informed()
+        if running is None or running.ledger.empty:
             raise NothingObserved(
                 f"{need}. Got none, no trial has ended. Run tuner.fit() first, or read a run with "
                 "DRBQOSearch.load(directory)."
             )
-        return self._running
+        return running
 
     @property
     def observations(self) -> list[Observation]:
         """The outcomes of all evaluations, in the order they came in."""
-        return [] if self._running is None else self._running.observations
+        running = self._informed()
+        return [] if running is None else running.observations
 
     def callback(self) -> RobustValueCallback:
         """A Tune callback that adds the robust value to every result."""
@@ -271,37 +296,51 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         if value is None and not error:
             return
         score = float("nan") if error else value
-        if self._running is None:
+        running = self._ready_if_known()
+        if running is None:
             self._start.told.append((copy.deepcopy(parameters), score))
             return
-        for triple in evaluated(parameters, score, self._running.space, self._problem.folds):
-            self._running.ledger.observe(*triple)
+        for triple in evaluated(parameters, score, running.space, self._problem.folds):
+            running.ledger.observe(*triple)
 
-    def save(self, checkpoint_path: str) -> None:
-        """Write the whole state to a file, as JSON."""
-        running = NOT_BEGUN if self._running is None else self._running.to_dict()
-        state = {
+    def _state(self, running: RunningSearch | None) -> dict[str, Any]:
+        return {
             "saves": self._saves,
             "problem": self._problem.to_dict(),
             "live": list(self._live),
             "limit": self._live.limit,
+            **(NOT_BEGUN if running is None else running.to_dict()),
         }
-        write_state(checkpoint_path, state | running)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the whole state to a file, as JSON with a checksum."""
+        write_state(checkpoint_path, self._state(self._running))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on from a state that `save` wrote; everything set before is replaced.
+        """Go on from a state that `save` wrote; everything set before is replaced, but a limit of
+        live trials.
+
+        The files in the directory of a Tune run take turns, and a wrapper picks any of them: they
+        all stand for the newest state there, as in `restore_from_dir`.
 
         Raises:
-            InvalidInput: the file is not such a state, or others can write it.
+            InvalidInput: the file is not such a state or is damaged, or others can write it.
             ProblemChanged: it was saved for another search space than the one already set.
         """
-        state = read_state(checkpoint_path)
-        with refusing_damage(checkpoint_path):
+        if is_turn(checkpoint_path):
+            self.restore_from_dir(str(Path(checkpoint_path).parent))
+        else:
+            self._restore(Path(checkpoint_path))
+
+    def _restore(self, path: Path) -> None:
+        state, limit = read_state(path), self._live.limit
+        with refusing_damage(path):
             problem = TuneProblem.from_dict(state["problem"], self._problem.space)
-            live = LiveTrials(state["live"], state["limit"])
+            live = LiveTrials(state["live"], state["limit"] if limit is None else limit)
             running = RunningSearch.from_dict(state, problem, live)
+            saves = int(state["saves"])
         self._set_problem(problem)
-        self._saves, self._farewell = state["saves"], False
+        self._saves, self._farewell = saves, False
         self._live, self._running = live, running
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
@@ -310,16 +349,16 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         Trials that Tune kept in the same directory and the state does not know of are learned, so
         none is lost when the state is older than they are, or was cut short by a crash.
         """
-        self.restore(str(newest_state(checkpoint_dir, self.CKPT_FILE_TMPL)))
-        kept, problem = kept_trials(checkpoint_dir), self._problem
-        if kept is not None and None not in (problem.space, problem.metric, problem.mode):
-            self._ready().compare_notes(kept)
+        self._restore(newest_state(checkpoint_dir))
+        kept, running = kept_trials(checkpoint_dir), self._ready_if_known()
+        if kept is not None and running is not None:
+            running.compare_notes(kept)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """As Tune calls it during a run: a failure is logged, and the older state stays."""
         try:
             self._saves += 1
-            with next_state(checkpoint_dir, self.CKPT_FILE_TMPL, session_str, self._saves) as path:
+            with next_state(checkpoint_dir, session_str, self._saves) as path:
                 self.save(str(path))
         except Exception:
             logger.exception("The searcher's state could not be saved in %s.", checkpoint_dir)

@@ -4,10 +4,12 @@ The nested structure is kept as a tree whose leaves are constants or parameters.
 named by its path, "model/layers/0/width". Options of a choice that are not plain numbers or
 strings are searched by their number and handed out untouched, so a config of the flat space is
 always plain data. Options may hold domains of their own: these are active with their option.
+Plain-data forms hold scalars and small arrays of numpy exactly.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import numbers
 import re
@@ -26,14 +28,19 @@ from drbqo_ray.foreign_domains import (
     refuse_grid,
 )
 from drbqo_ray.parameters import Choice, Float, Int, Parameter, same
+from drbqo_ray.problem import refuse_changes
 from drbqo_ray.records import Config
 from drbqo_ray.space import Space
+from drbqo_ray.tune_searcher.plain import PLAIN, is_plain, plain
 
 Path = tuple[Any, ...]
 Objects = Mapping[tuple[str, int], Any]
 MARKERS = ("__ref_ph", "__fn_ph")
 """What Tune puts, with a hash, in place of objects and functions until the trial starts."""
-PLAIN = (str, int, float, bool, type(None))
+NUMPY_KINDS = "biufcSUmM"
+"""Kinds of numpy data that are stored; others hold objects."""
+LARGEST_ARRAY = 1 << 20
+"""Bytes of an array that is stored; larger ones are described, as objects are."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -124,7 +131,7 @@ class TuneSpace:
 
     def _read(self, node: Node, value: Any, place: str, strict: bool) -> Iterator[tuple[str, Any]]:
         if isinstance(node, Leaf):
-            yield node.name, _settled(self.space.parameters[node.name], value)
+            yield node.name, _settled(self.space.parameters[node.name], plain(value))
         elif isinstance(node, Options):
             k = self._option(node, value)
             yield node.name, k
@@ -160,7 +167,7 @@ class TuneSpace:
         if isinstance(node, Leaf):
             try:
                 item = self.space.parameters[node.name]
-                item.check(node.name, _settled(item, value))
+                item.check(node.name, _settled(item, plain(value)))
             except InvalidInput:
                 return False
             return True
@@ -188,16 +195,25 @@ class TuneSpace:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain-data form; objects are described, not stored."""
-        return {"root": _encode(self.root), "parameters": self.space.to_dict()}
+        return {"root": _encode(self.root), "parameters": plain(self.space.to_dict())}
+
+    def refuse_change(self, stored: Mapping[str, Any], where: str) -> None:
+        """Raise ProblemChanged unless this is the space with a plain-data form, or with one of an
+        earlier version, which only described what is of numpy."""
+        own = self.to_dict()
+        old, described = _without_numpy(stored), _without_numpy(own)
+        refuse_changes({"space": old}, {"space": described}, where)
+        if stored != described:
+            refuse_changes({"space": stored}, {"space": own}, where)
 
     @staticmethod
-    def from_dict(plain: Mapping[str, Any]) -> TuneSpace:
+    def from_dict(stored: Mapping[str, Any]) -> TuneSpace:
         """The space with this plain-data form.
 
         Raises:
             InvalidInput: it holds objects, which plain data only describes.
         """
-        return TuneSpace(_decode(plain["root"]), Space(plain["parameters"]))
+        return TuneSpace(_decode(stored["root"]), Space(stored["parameters"]))
 
 
 @dataclass
@@ -236,7 +252,7 @@ class _Builder:
             )
         self.parameters[name] = item
         self.inside[name] = when
-        if not isinstance(item, Choice) or all(map(_is_plain, item.options)):
+        if not isinstance(item, Choice) or all(map(is_plain, item.options)):
             return Leaf(name)
         self.numbered[name] = item
         self.parameters[name] = Choice(range(item.count), when=item.when)
@@ -259,16 +275,13 @@ class _Builder:
         return found
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether JSON holds the value as it is."""
-    return type(value) in PLAIN and (type(value) is not float or math.isfinite(value))
-
-
 def _alike(a: Any, b: Any) -> bool:
     """Whether two values are equal, lists and tuples being one kind, as they are in JSON."""
     if any(isinstance(a, kind) and isinstance(b, kind) for kind in (dict, (list, tuple))):
         first, second = dict(_items(a)), dict(_items(b))
         return set(first) == set(second) and all(_alike(first[key], second[key]) for key in first)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     return same(a, b, exact=False)
 
 
@@ -343,6 +356,17 @@ def _marked_options(
                 yield from _marked_options(child, values, found[str(key)])
 
 
+def encode_small(value: Any) -> dict[str, Any] | None:
+    """Plain-data form of a number or string, Python's or numpy's; None for anything else."""
+    small = type(value) in PLAIN or (isinstance(value, np.generic) and _is_stored(value))
+    return _encode_constant(value) if small else None
+
+
+def decode_small(stored: Mapping[str, Any]) -> Any:
+    """The number or string with this plain-data form."""
+    return _fill(_decode(stored), {}, {})
+
+
 def _encode(node: Node) -> dict[str, Any]:
     if isinstance(node, Constant):
         return _encode_constant(node.value)
@@ -358,38 +382,73 @@ def _encode(node: Node) -> dict[str, Any]:
 
 
 def _encode_constant(value: Any) -> dict[str, Any]:
-    if _is_plain(value):
+    if is_plain(value):
         return {"value": value}
     if type(value) is float:
         return {"float": repr(value)}
+    if _is_stored(value):
+        array = np.asarray(value)
+        data = base64.b64encode(array.tobytes()).decode("ascii")
+        shape = list(array.shape) if value is array else None
+        return {"numpy": data, "dtype": array.dtype.str, "shape": shape}
     if type(value) in (dict, list, tuple):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         pairs = [[_encode_constant(key), _encode_constant(item)] for key, item in items]
         return {type(value).__name__: pairs}
+    return _describe(value)
+
+
+def _describe(value: Any) -> dict[str, Any]:
     name = getattr(value, "__qualname__", None)
     text = f"{getattr(value, '__module__', '?')}:{name}" if name else shown(value, 1000)
     return {"object": _ADDRESS.sub("", text)}
 
 
-def _decode(plain: Mapping[str, Any]) -> Node:
-    if "value" in plain:
-        return Constant(plain["value"])
-    if "float" in plain:
-        return Constant(float(plain["float"]))
-    if "leaf" in plain:
-        return Leaf(plain["leaf"])
-    if "choice" in plain:
-        return Options(plain["choice"], tuple(_decode(option) for option in plain["options"]))
+def _decode(stored: Mapping[str, Any]) -> Node:
+    if "value" in stored:
+        return Constant(stored["value"])
+    if "float" in stored:
+        return Constant(float(stored["float"]))
+    if "numpy" in stored:
+        return Constant(_decode_numpy(stored))
+    if "leaf" in stored:
+        return Leaf(stored["leaf"])
+    if "choice" in stored:
+        return Options(stored["choice"], tuple(_decode(option) for option in stored["options"]))
     for kind in (dict, list, tuple):
-        if kind.__name__ in plain:
+        if kind.__name__ in stored:
             children = tuple(
-                (_fill(_decode(key), {}, {}), _decode(child)) for key, child in plain[kind.__name__]
+                (_fill(_decode(key), {}, {}), _decode(child))
+                for key, child in stored[kind.__name__]
             )
             branch = Branch(kind, children)
             settled = all(isinstance(child, Constant) for _, child in children)
             return Constant(_fill(branch, {}, {})) if settled else branch
     raise InvalidInput(
         "A saved search space can be rebuilt when it holds plain data only.",
-        plain.get("object"),
+        stored.get("object"),
         "Give the same space to DRBQOSearch(space=...) before you restore it.",
     )
+
+
+def _is_stored(value: Any) -> bool:
+    """Whether a value is of numpy, and is stored exactly."""
+    ours = type(value) is np.ndarray or isinstance(value, np.generic)
+    return ours and value.dtype.kind in NUMPY_KINDS and value.nbytes <= LARGEST_ARRAY
+
+
+def _decode_numpy(stored: Mapping[str, Any]) -> Any:
+    data, dtype = base64.b64decode(stored["numpy"], validate=True), np.dtype(stored["dtype"])
+    if dtype.kind not in NUMPY_KINDS:
+        raise ValueError(f"data of type {dtype} are not stored")
+    array = np.ndarray(stored["shape"] or (), dtype, data).copy()
+    return array[()] if stored["shape"] is None else array
+
+
+def _without_numpy(stored: Any) -> Any:
+    """A plain-data form as it was when numpy's data were described, not stored."""
+    if isinstance(stored, dict) and "numpy" in stored:
+        return _describe(_decode_numpy(stored))
+    if isinstance(stored, dict):
+        return {key: _without_numpy(item) for key, item in stored.items()}
+    return [_without_numpy(item) for item in stored] if isinstance(stored, list) else stored

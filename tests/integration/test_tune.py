@@ -10,15 +10,17 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from ray import tune
 from ray.tune import Tuner
+from ray.tune.search import ConcurrencyLimiter
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.tune_searcher import DRBQOSearch
 from tests.local_ray import ROOT, two_cpus  # noqa: F401
-from tests.tune_trainables import Scale, every_domain, index, misbehaving, nested_loss, slow
+from tests.tune_trainables import Scale, even, every_domain, index, misbehaving, nested_loss, slow
 
 pytestmark = [
     pytest.mark.usefixtures("two_cpus"),
@@ -111,9 +113,9 @@ def test_every_domain_reaches_the_trainable_resolved_and_the_robust_value_is_log
     assert "an object that Tune keeps" in page
 
 
-def test_bad_results_never_end_a_run_and_a_mended_trial_counts(tmp_path):
+def test_bad_results_never_end_a_run_and_a_fixed_trial_counts(tmp_path):
     points = [{"x": x, "fold": 0} for x in (0.1, 0.7, 0.5, 0.3, 0.9, 0.95)]
-    space = {"x": tune.uniform(0, 1), "mended": str(tmp_path / "mended")}
+    space = {"x": tune.uniform(0, 1), "fixed": str(tmp_path / "fixed")}
     search = DRBQOSearch(n_folds=2, points_to_evaluate=points)
     grid = tuner(misbehaving, search, space, tmp_path, 6).fit()
     assert len(grid.errors) == 2
@@ -126,11 +128,39 @@ def test_bad_results_never_end_a_run_and_a_mended_trial_counts(tmp_path):
     assert search.recommend().config["x"] == 0.1
 
     for x, again in ((0.9, "resume_errored"), (0.95, "restart_errored")):
-        (tmp_path / f"mended-{x}").touch()
+        (tmp_path / f"fixed-{x}").touch()
         Tuner.restore(str(tmp_path / "run"), misbehaving, **{again: True}).fit()
         loaded = DRBQOSearch.load(tmp_path / "run")
         assert {o.config["x"]: o.score for o in loaded.observations}[x] == x
         assert len(loaded.observations) == 6
+
+
+def test_a_wrapped_searcher_goes_on_from_the_directory_of_a_run_as_if_uncut(tmp_path):
+    space = {
+        "x": tune.choice(list(np.linspace(0, 1, 12))),
+        "width": tune.choice(list(np.arange(1, 4))),  # Tune hides whole numbers of numpy
+    }
+
+    def searcher():
+        search = DRBQOSearch(n_folds=np.int64(2), n_initial=np.int32(3), seed=np.int64(5))
+        return search, ConcurrencyLimiter(search, max_concurrent=1)
+
+    def trained(search, storage, num_samples):
+        grid = tuner(even, search, space, storage, num_samples, max_concurrent_trials=None).fit()
+        assert not grid.errors
+        return [(r.config["x"], r.config["width"], r.config["fold"]) for r in grid]
+
+    search, limiter = searcher()
+    first = trained(limiter, tmp_path / "cut", 5)
+    again, limiter = searcher()
+    limiter.restore_from_dir(str(tmp_path / "cut" / "run"))
+    assert again.observations == search.observations
+    then = trained(limiter, tmp_path / "cut", 4)
+    uncut, limiter = searcher()
+    assert trained(limiter, tmp_path / "uncut", 9) == first + then
+    loaded = DRBQOSearch.load(tmp_path / "cut" / "run")
+    assert loaded.recommend().config == uncut.recommend().config
+    assert {"x", "width"} == set(loaded.recommend().config)
 
 
 @pytest.mark.parametrize(

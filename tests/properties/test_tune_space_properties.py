@@ -19,6 +19,13 @@ widths = hs.floats(0.01, 1e3).map(lambda v: round(v, 3))
 steps = hs.sampled_from([0.1, 0.25, 0.5, 2.0, 3.0])  # older versions of Tune do not round to 1.0
 counts = hs.integers(1, 30)
 plain = hs.none() | hs.booleans() | hs.integers(-9, 9) | floats | hs.text("abc/_", max_size=4)
+of_numpy = hs.one_of(
+    floats.map(np.float64),
+    floats.map(np.float32),
+    hs.integers(-9, 9).map(np.int64),
+    hs.booleans().map(np.bool_),
+    hs.text("abc", max_size=2).map(np.str_),
+)
 
 
 def on_step(make, lows):
@@ -43,8 +50,10 @@ numbers = hs.one_of(
     hs.builds(tune.randn, floats, widths),
     hs.builds(tune.qrandn, floats, widths, steps),
 )
-options = hs.lists(plain | hs.tuples(plain, plain) | hs.lists(plain), min_size=1, max_size=4)
-leaves = hs.one_of(numbers, hs.builds(tune.choice, options), plain)
+options = hs.lists(
+    plain | of_numpy | hs.tuples(plain, of_numpy) | hs.lists(plain), min_size=1, max_size=4
+)
+leaves = hs.one_of(numbers, hs.builds(tune.choice, options), plain, of_numpy)
 keys = hs.text("abcd", min_size=1, max_size=2)
 
 
@@ -91,7 +100,9 @@ def test_nothing_unresolved_is_handed_out_and_every_config_reads_back(config, se
 def test_the_plain_form_gives_the_same_space_back(config):
     space = TuneSpace.of(config)
     if space is not None:
-        assert TuneSpace.from_dict(json.loads(json.dumps(space.to_dict()))) == space
+        again = TuneSpace.from_dict(json.loads(json.dumps(space.to_dict())))
+        assert again == space
+        assert repr(again.root) == repr(space.root)  # of the same types
 
 
 @QUICK

@@ -91,6 +91,39 @@ class TestStopping:
         assert again.stop_reason() is None
         assert until_finished(again) == until_finished(search)
 
+    def until_held_once(self, search):
+        """Run trials until the rule held at its last look, and not at the one before."""
+        for k in range(40):
+            run(search, [f"early {k}"])
+            assert search.suggest(f"early {k + 1}") != Searcher.FINISHED
+            look = search._running.ledger.optimizer.last_look
+            if look is not None and look.passed == 1:
+                return look
+        raise AssertionError("the rule never held")
+
+    @pytest.mark.parametrize("copied", ["saved", "pickled"])
+    def test_a_searcher_saved_between_two_looks_ends_as_one_never_saved(self, tmp_path, copied):
+        search = ready(LINE, stop_when=RULE)
+        look = self.until_held_once(search)
+        if copied == "pickled":
+            again = pickle.loads(pickle.dumps(search))
+        else:
+            search.save(str(tmp_path / "state"))
+            again = DRBQOSearch(n_folds=None)
+            again.restore(str(tmp_path / "state"))
+        assert again._running.ledger.optimizer.last_look == look
+        assert until_finished(again) == until_finished(search)
+        assert again.stop_reason() == search.stop_reason()
+
+    def test_a_failure_that_later_succeeds_leaves_what_the_rule_has_seen(self):
+        search = ready(LINE, stop_when=RULE)
+        config = search.suggest("failed")
+        search.on_trial_complete("failed", None, error=True)
+        look = self.until_held_once(search)
+        search.on_trial_complete("failed", {"score": score_of(config), **flat(config)})
+        assert [o.status for o in search.observations].count("failed") == 0
+        assert search._running.ledger.optimizer.last_look == look
+
     def test_a_rule_that_cannot_be_checked_does_not_end_the_run(self, caplog, monkeypatch):
         search = ready(LINE, stop_when=RULE)
 

@@ -257,6 +257,21 @@ class TestResults:
         search.on_trial_complete("new", {"score": 0.5, **flat(config)})
         assert [o.score for o in search.observations] == [0.5]
 
+    @pytest.mark.parametrize("end", ["failed", "forgotten"])
+    @pytest.mark.parametrize("fold", [0, 1, 2])
+    def test_a_trial_under_a_new_id_goes_on_with_its_own_fold(self, end, fold):
+        points = [{"x": 0.5, "net": {"width": 3}, "fold": k} for k in range(3)]
+        search = ready(points_to_evaluate=points)
+        for trial in "abc":
+            search.suggest(trial)
+            if end == "failed":
+                search.on_trial_complete(trial, None, error=True)
+        search.set_search_properties("score", "max", SPACE)  # another run: none of them is heard of
+        search.on_trial_complete("new", {"score": 0.5, **flat(points[fold])})
+        scored = [(o.id, o.context, o.score) for o in search.observations if o.status == "ok"]
+        assert scored == [(fold, fold, 0.5)]
+        assert len(search.observations) == (3 if end == "failed" else 1)
+
     @pytest.mark.parametrize(
         "result", [{"score": 1.0}, {"score": 1.0, "config/x": 7.0, "config/fold": 0}], ids=str
     )
