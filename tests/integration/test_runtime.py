@@ -372,7 +372,7 @@ def test_the_journal_holds_only_known_fields(tmp_path):
     quick_run(Slow(0.0), size=4, storage=tmp_path / "run", **options)
     fields = {record.kind: set(record.data) for record in read_journal(tmp_path / "run")}
     assert fields == {
-        "header": {"format", "problem"},
+        "header": {"format", "run", "problem"},
         "session": {"at", "n_evaluations", "resources", "max_in_flight", "timeout_seconds",
                     "max_retries", "stop_when", "python", "numpy"},
         "fit": {"fit", "told"},
