@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drbqo_ray.certainty import COVERAGE, Certainty
-from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend, replay
-from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend, replay_alone
 from drbqo_ray.cluster.storage import Place, find_place
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.journal import JOURNAL, read_journal
@@ -46,8 +45,7 @@ class SavedRun:
         place = _find(find_place(storage, name, resume=True))
         records = list(read_journal(place.directory))
         sessions = [record.data for record in records if record.kind == "session"]
-        problem = RunProblem.from_header(records[0].data["problem"])
-        return SavedRun(place, replay(records, problem), sessions[-1] if sessions else {})
+        return SavedRun(place, replay_alone(records), sessions[-1] if sessions else {})
 
     def lines(self) -> Iterator[str]:
         """The status of the run, line by line."""

@@ -115,8 +115,8 @@ class RunProblem:
             )
         except (KeyError, TypeError, DrbqoError) as error:
             raise JournalError(
-                f"The header of the journal does not describe a run that can be rebuilt: {error}."
-                " Resume it with the script that started it."
+                f"Record 0 of the journal, its header, does not describe a run that can be rebuilt:"
+                f" {error}. Resume it with the script that started it."
             ) from error
 
     def plain_config(self, config: Config) -> dict[str, Any]:
