@@ -68,5 +68,8 @@ class ProblemChanged(JournalError):
 
 def shown(value: object, limit: int = 200) -> str:
     """`repr` of a value, at most `limit` characters, for error messages."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a user's __repr__ may do anything
+        text = f"an object of type {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 3] + "..."

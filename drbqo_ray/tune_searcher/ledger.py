@@ -14,6 +14,7 @@ where it stands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ import numpy as np
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Config, Observation, Suggestion
+from drbqo_ray.scores import read_score
 
 Event = dict[str, Any]
 NO_SCORE = "the trial reported no score"
@@ -59,14 +61,18 @@ class TrialLedger:
             if kind == "ask":
                 self.optimizer.register(suggestion)
             else:
-                event = _ended(event, self.optimizer.observe(
-                    suggestion.config, suggestion.context, event["score"]
-                ))  # fmt: skip
+                score = math.nan if event["score"] is None else event["score"]
+                event = _ended(
+                    event, self.optimizer.observe(suggestion.config, suggestion.context, score)
+                )
             self._suggestions[id] = suggestion
-        elif kind == "end" and event["score"] is None:
-            event = _ended(event, self.optimizer.fail(id, event["reason"]))
         elif kind == "end":
-            event = _ended(event, self.optimizer.tell(id, event["score"]))
+            score, wrong = read_score(event["score"])
+            if score is None:  # no score, or a trial that reports what is none
+                reason = event["reason"] if event["score"] is None else str(wrong)
+                event = _ended(event, self.optimizer.fail(id, reason))
+            else:
+                event = _ended(event, self.optimizer.tell(id, score))
         if event.get("trial") is not None:
             self.trials[event["trial"]] = id
         if "score" in event:
