@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,12 @@ from drbqo_ray.cluster.slots import check_resources
 from drbqo_ray.cluster.storage import Place
 from drbqo_ray.errors import InvalidInput
 
+LONGEST = sys.float_info.max
+
 
 @dataclass(frozen=True)
 class Limits:
-    """How evaluations are run.
+    """How evaluations are run; plain Python numbers, whatever was passed.
 
     Attributes:
         n_evaluations: evaluations in all, failed ones included.
@@ -36,20 +38,17 @@ class Limits:
     max_consecutive_failures: int | None = 10
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "resources", check_resources(self.resources))
-        _check_count("n_evaluations", self.n_evaluations, 1)
-        _check_count("max_retries", self.max_retries, 0)
-        if self.max_in_flight is not None:
-            _check_count("max_in_flight", self.max_in_flight, 1)
-        if self.max_consecutive_failures is not None:
-            _check_count("max_consecutive_failures", self.max_consecutive_failures, 1)
-        limit = self.timeout_seconds
-        if limit is not None and not (
-            isinstance(limit, numbers.Real) and math.isfinite(limit) and limit > 0
-        ):
-            raise InvalidInput(
-                "timeout_seconds is a positive number or None.", limit, "Pass e.g. 600."
-            )
+        checked = {
+            "resources": check_resources(self.resources),
+            "n_evaluations": _count("n_evaluations", self.n_evaluations, 1),
+            "max_retries": _count("max_retries", self.max_retries, 0),
+            "timeout_seconds": _time_limit(self.timeout_seconds),
+        }
+        for name in ("max_in_flight", "max_consecutive_failures"):
+            value = getattr(self, name)
+            checked[name] = None if value is None else _count(name, value, 1)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def threads(self) -> int:
@@ -94,7 +93,15 @@ class Plan:
         }
 
 
-def _check_count(name: str, value: object, least: int) -> None:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or int(value) < least:  # type: ignore[call-overload]
-        raise InvalidInput(f"{name} is a whole number >= {least}.", value, "Change it.")
+def _count(name: str, value: object, least: int) -> int:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise InvalidInput(f"{name} is a whole number >= {least}.", value, "Change it.")
+
+
+def _time_limit(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < value <= LONGEST:
+        return float(value)
+    raise InvalidInput("timeout_seconds is a positive number or None.", value, "Pass e.g. 600.")

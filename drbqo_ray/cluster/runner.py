@@ -104,7 +104,8 @@ def run(
     with removed_on_error(plan):
         result = earlier_result(plan)
         if result is None:
-            result = drive([plan], function, plan.place.name, told, progress, max_in_flight)[0]
+            most = limits.max_in_flight
+            result = drive([plan], function, plan.place.name, told, progress, most)[0]
     told.call("on_finish", result)
     if result.failure is not None:
         raise RunFailed(result.failure)

@@ -380,3 +380,23 @@ def test_the_journal_holds_only_known_fields(tmp_path):
         "tell": {"id", "score", "seconds", "at", "node", "attempts"},
         "finish": {"reason", "at"},
     }  # fmt: skip
+
+
+def test_numbers_of_numpy_may_be_passed_for_every_setting(tmp_path):
+    plain = {
+        "n_evaluations": 6, "seed": 3, "n_initial": 4, "uncertainty": 0.5, "max_in_flight": 1,
+        "timeout_seconds": 60.0, "max_retries": 1, "max_consecutive_failures": 5,
+    }  # fmt: skip
+    numpy = {name: np.array([value])[0] for name, value in plain.items()}
+    options = {"method": "drbqo", "progress": False, "resume": True}
+    place = {"storage": tmp_path, "name": "run"}
+    given = run(smooth, SPACE, np.int64(3), **options, **place, **numpy)
+    assert given.observations == run(smooth, SPACE, 3, **options, **place, **plain).observations
+    many = {name: numpy[name] for name in ("n_evaluations", "n_initial", "max_in_flight")}
+    seeds = np.array([3, 4])
+    found = run_many(
+        smooth, SPACE, np.int8(3), seeds=seeds, methods=np.array(["drbqo"]),
+        uncertainties=np.array([0.5]), progress=False, **many,
+    )  # fmt: skip
+    assert found[0].observations == given.observations
+    assert [result.name for result in found] == [f"drbqo_radius-0.5_seed-{k}" for k in (3, 4)]
