@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import math
 import numbers
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,6 @@ from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.slots import check_resources
 from drbqo_ray.cluster.storage import Place
 from drbqo_ray.errors import InvalidInput
-
-LONGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Limits:
         timeout_seconds: longest time one evaluation may run, None without limit.
         max_retries: how often an evaluation is started again after its worker, its node or its
             memory was lost.
-        max_consecutive_failures: failures in a row that stop the run, None without limit.
+        max_consecutive_failures: failures in a row that stop the run; None: no failures do.
     """
 
     n_evaluations: int
@@ -89,19 +88,23 @@ class Plan:
             "max_in_flight": limits.max_in_flight,
             "timeout_seconds": limits.timeout_seconds,
             "max_retries": limits.max_retries,
+            "max_consecutive_failures": limits.max_consecutive_failures,
             "stop_when": self.stop_when,
         }
 
 
 def _count(name: str, value: object, least: int) -> int:
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least:
-        return int(value)
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if whole and int(value) >= least:  # type: ignore[call-overload]
+        return int(value)  # type: ignore[call-overload]
     raise InvalidInput(f"{name} is a whole number >= {least}.", value, "Change it.")
 
 
 def _time_limit(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < value <= LONGEST:
-        return float(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if 0 < float(value) < math.inf:
+                return float(value)
     raise InvalidInput("timeout_seconds is a positive number or None.", value, "Pass e.g. 600.")

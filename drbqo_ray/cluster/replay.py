@@ -38,7 +38,7 @@ from drbqo_ray.journal_format import JournalRecord
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Recommendation, Suggestion
 from drbqo_ray.scores import read_score
-from drbqo_ray.stopping import Look
+from drbqo_ray.stopping import Look, StopRule
 
 REQUIRED = {
     "fit": ("fit",),
@@ -51,8 +51,10 @@ REQUIRED = {
 }
 """Fields that a record of each kind cannot do without."""
 
-_WHOLE, _NUMBER, _TEXT, _DICT, _NONE = {int}, {int, float}, {str}, {dict}, {type(None)}
-TYPES: dict[str, set[type]] = {
+_Types = frozenset[type]
+_WHOLE, _NUMBER, _TEXT = _Types([int]), _Types([int, float]), _Types([str])
+_DICT, _NONE = _Types([dict]), _Types([type(None)])
+TYPES: dict[str, _Types] = {
     "at": _NUMBER, "fit": _DICT, "id": _WHOLE, "config": _DICT, "context": _WHOLE, "seed": _WHOLE,
     "told": _WHOLE, "batch": _WHOLE, "score": _NUMBER, "seconds": _NUMBER, "node": _TEXT | _NONE,
     "attempts": _WHOLE, "cause": _TEXT | _NONE, "reason": _TEXT | _NONE, "passed": _WHOLE,
@@ -95,6 +97,11 @@ class ReplayedRun:
         """Suggestions without an outcome."""
         return [s for s in self.suggestions if s.id not in self.outcomes]
 
+    def is_sure(self, stop_when: str | None) -> bool:
+        """Whether its stop rule has ended it and `stop_when` is that rule still."""
+        rules = [text and StopRule.parse(text) for text in (self.stop_when, stop_when)]
+        return self.stop_reason is not None and rules[0] == rules[1]
+
     def ask(self, suggestion: Suggestion) -> None:
         """Take over a suggestion that was handed out."""
         self.optimizer.register(suggestion)
@@ -114,36 +121,12 @@ def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun
     of a stop rule count if the problem still has that rule.
     """
     with _guarded(0):
-        run = ReplayedRun(problem, problem.optimizer())
-        n_parameters = run.optimizer.model.n_parameters
-    fit: Fit | None = None
-    look: Look | None = None
+        replaying = _Replaying(problem)
     for record in records:
-        if record.kind not in REQUIRED:
-            continue
-        data = record.data
-        with _guarded(record.seq):
-            _check_fields(record)
-            run.seconds = max(run.seconds, data.get("at", 0.0))
-            if record.kind == "fit":
-                fit = _fit(data["fit"], n_parameters)
-            elif record.kind == "ask":
-                run.ask(_suggestion(data, run))
-            elif record.kind in ("tell", "fail"):
-                run.tell(_outcome(data, run))
-            elif record.kind == "finish":
-                run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
-            elif record.kind == "look":
-                look = Look.from_dict(data)
-            elif record.kind == "session":
-                run.stopped = run.stop_reason = None
-                before, run.stop_when = run.stop_when, data.get("stop_when")
-                look = look if run.stop_when == before else None
-    if fit is not None:
-        run.optimizer.last_fit = fit
-    if look is not None and run.stop_when == problem.settings.get("stop_when"):
-        run.optimizer.last_look = look
-    return run
+        if record.kind in REQUIRED:
+            with _guarded(record.seq):
+                replaying.take(record)
+    return replaying.done()
 
 
 def replay_alone(records: Iterable[JournalRecord]) -> ReplayedRun:
@@ -170,6 +153,45 @@ def _guarded(seq: int) -> Iterator[None]:
         ) from error
 
 
+class _Replaying:
+    """A run that is being read, record by record."""
+
+    def __init__(self, problem: RunProblem) -> None:
+        self._run = ReplayedRun(problem, problem.optimizer())
+        self._n_parameters = self._run.optimizer.model.n_parameters
+        self._fit: Fit | None = None
+        self._look: Look | None = None
+
+    def take(self, record: JournalRecord) -> None:
+        """Take over the next record."""
+        _check_fields(record)
+        run, data = self._run, record.data
+        run.seconds = max(run.seconds, data.get("at", 0.0))
+        if record.kind == "fit":
+            self._fit = _fit(data["fit"], self._n_parameters)
+        elif record.kind == "ask":
+            run.ask(_suggestion(data, run))
+        elif record.kind in ("tell", "fail"):
+            run.tell(_outcome(data, run))
+        elif record.kind == "finish":
+            run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
+        elif record.kind == "look":
+            self._look = Look.from_dict(data)
+        elif record.kind == "session":
+            run.stopped = run.stop_reason = None
+            before, run.stop_when = run.stop_when, data.get("stop_when")
+            self._look = self._look if run.stop_when == before else None
+
+    def done(self) -> ReplayedRun:
+        """The run, ready for the next ask and the next look."""
+        run = self._run
+        if self._fit is not None:
+            run.optimizer.last_fit = self._fit
+        if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
+            run.optimizer.last_look = self._look
+        return run
+
+
 def _check_fields(record: JournalRecord) -> None:
     for name in REQUIRED[record.kind]:
         if name not in record.data:
@@ -179,7 +201,7 @@ def _check_fields(record: JournalRecord) -> None:
             raise ValueError(f"its {name!r} is {shown(value)}")
 
 
-def _fit(plain: dict[str, object], n_parameters: int) -> Fit:
+def _fit(plain: dict[str, Any], n_parameters: int) -> Fit:
     fit = Fit.from_dict(plain)
     scales = (fit.value, fit.center, fit.scale)
     good = (

@@ -75,6 +75,11 @@ class RunProblem:
             settings["reference"] = [float(weight) for weight in optimizer.reference]
         return RunProblem(problem.space, plain, settings, name, problem.fingerprint)
 
+    @property
+    def n_folds(self) -> int:
+        """Number of folds, or of samples."""
+        return self.contexts if isinstance(self.contexts, int) else len(self.contexts)
+
     def optimizer(self) -> Optimizer:
         """A fresh optimizer for the problem."""
         contexts = self.contexts

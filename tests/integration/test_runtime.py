@@ -374,7 +374,7 @@ def test_the_journal_holds_only_known_fields(tmp_path):
     assert fields == {
         "header": {"format", "run", "problem"},
         "session": {"at", "n_evaluations", "resources", "max_in_flight", "timeout_seconds",
-                    "max_retries", "stop_when", "python", "numpy"},
+                    "max_retries", "max_consecutive_failures", "stop_when", "python", "numpy"},
         "fit": {"fit", "told"},
         "ask": {"id", "config", "context", "seed", "told", "batch", "at"},
         "tell": {"id", "score", "seconds", "at", "node", "attempts"},

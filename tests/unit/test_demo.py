@@ -7,11 +7,12 @@ from drbqo_ray.records import Observation
 
 
 class Worker:
-    n_folds = 2
-    space = {
-        "C": {"type": "float", "low": 1e-3, "high": 1e3, "log": True},
-        "gamma": {"type": "float", "low": 1e-5, "high": 10.0, "log": True},
-    }
+    def __init__(self) -> None:
+        self.n_folds = 2
+        self.space = {
+            "C": {"type": "float", "low": 1e-3, "high": 1e3, "log": True},
+            "gamma": {"type": "float", "low": 1e-5, "high": 10.0, "log": True},
+        }
 
     def evaluate_final(self, config: dict[str, float], seed: int) -> dict[str, float]:
         return {"test_accuracy": 0.5}

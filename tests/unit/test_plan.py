@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,9 +46,9 @@ def test_a_problem_stated_with_numbers_of_numpy_has_the_header_of_a_plain_one() 
 
 
 def test_limits_of_numpy_are_written_as_plain_ones() -> None:
-    given = Limits(
-        np.int64(30), {"CPU": np.float32(2)}, np.int16(2), np.float32(1.5), np.uint8(1), np.int64(4)
-    )  # type: ignore[arg-type]
+    counts: list[Any] = [np.int64(30), np.int16(2), np.uint8(1), np.int64(4)]
+    seconds: Any = np.float32(1.5)
+    given = Limits(counts[0], {"CPU": np.float32(2)}, counts[1], seconds, *counts[2:])
     plain = Limits(30, {"CPU": 2.0}, 2, 1.5, 1, 4)
     assert given == plain
     problem = problem_of(PLAIN, 3)
@@ -64,7 +65,7 @@ def test_runs_of_numpy_seeds_are_named_and_labeled_as_those_of_plain_ones() -> N
     assert [type(plan.labels["seed"]) for plan in plans] == [int, int]
 
 
-@pytest.mark.parametrize("limit", [True, np.True_, 0.0, -1.0, np.nan, "9", [9.0], np.array([9.0])])
+@pytest.mark.parametrize("limit", [True, 0.0, -1.0, np.nan, 10**400, "9", np.array([9.0])])
 def test_a_time_limit_is_a_positive_number(limit: object) -> None:
     with pytest.raises(InvalidInput, match="timeout_seconds is a positive number"):
         Limits(3, timeout_seconds=limit)  # type: ignore[arg-type]
