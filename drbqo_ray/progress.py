@@ -203,6 +203,8 @@ def rows(tally: Tally) -> list[tuple[str, str]]:
         ("slots in use", share(tally.utilization)),
         ("time", f"{duration(tally.seconds)}, about {duration(tally.seconds_left)} left"),
     ]
+    if tally.coverage is not None:
+        shown.append(("folds", str(tally.coverage)))
     if tally.stop_reason is not None:
         shown.append(("stopped", printable(tally.stop_reason)))
     if tally.last_failure is not None:
@@ -215,7 +217,8 @@ def summary(tally: Tally, last: bool = False) -> str:
     parts = [f"{tally.done}/{tally.n_evaluations} done"]
     if not last:
         parts.append(f"{tally.running} running")
-    parts += [f"{tally.failed} failed", f"best {best(tally)}", f"folds {folds(tally)}"]
+    parts.append(f"{tally.failed} failed" if tally.coverage is None else str(tally.coverage))
+    parts += [f"best {best(tally)}", f"folds {folds(tally)}"]
     if tally.utilization is not None:
         parts.append(f"{share(tally.utilization)} busy")
     if not last:

@@ -59,4 +59,4 @@ def _plain(value: object) -> object:
 
 def _kind(value: object) -> str:
     text, kind = shown(value, 60), f"of type {type(value).__name__}"
-    return text if text.endswith(kind) else f"{text} {kind}"  # what has no repr is named by type
+    return text if kind in text else f"{text} {kind}"  # what has no repr is named by its type

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from drbqo_ray.coverage import Coverage
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 
 Clock = Callable[[], float]
@@ -32,6 +33,7 @@ class Tally:
         fold_counts: evaluations done by fold.
         last_failure: the last evaluation that failed, None when there is none.
         stop_reason: what the stop rule said when it ended the run, None when it did not.
+        coverage: of how many folds there are scores, once the run is over.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Tally:
         self.fold_counts: dict[int, int] = {}
         self.last_failure: Observation | None = None
         self.stop_reason: str | None = None
+        self.coverage: Coverage | None = None
         self._clock = clock
         self._start = self._last = clock()
         self._seconds: float | None = None
@@ -96,6 +99,8 @@ class Tally:
         """Take over the recommendation of a result, if it has one, and why it was stopped."""
         reason = getattr(result, "stop_reason", None)
         self.stop_reason = reason if isinstance(reason, str) else None
+        coverage = getattr(result, "coverage", None)
+        self.coverage = coverage if isinstance(coverage, Coverage) else None
         found = getattr(result, "recommendation", None)
         if isinstance(found, Recommendation):
             self.best_robust, self.best_std = found.robust_value, found.std

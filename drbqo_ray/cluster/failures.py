@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from drbqo_ray.records import Observation
+from drbqo_ray.parameters import Choice, same
+from drbqo_ray.records import Config, Observation
+from drbqo_ray.space import Space
 
 FOLD_FAILURES = 3
 """Failures of a fold without a success from which on it may be taken for broken."""
 OPTION = "max_consecutive_failures"
-CHANCE = 0.02
+CHANCE = 0.01
 """How likely it may at most be that a sound fold looks broken."""
 
 
@@ -20,7 +22,8 @@ class Failures:
     There are two such reasons. `limit` evaluations in a row have failed. Or a fold has failed
     `FOLD_FAILURES` times and never worked although others do: then its data are missing, as when
     the number of folds is wrong. Where the others fail often too, it takes more failures: as many
-    as make bad luck unlikely.
+    as make bad luck unlikely. And where a parameter tells the configs that failed there from those
+    that work, they may be what is wrong: then it takes some that it does not.
 
     Failures of earlier sessions do not count, for they may be why the objective was fixed. Their
     successes do.
@@ -28,15 +31,18 @@ class Failures:
     Args:
         limit: failures in a row that stop the run; None: nothing stops it.
         n_folds: number of folds.
+        space: where configs come from.
     """
 
-    def __init__(self, limit: int | None, n_folds: int) -> None:
+    def __init__(self, limit: int | None, n_folds: int, space: Space) -> None:
         self._limit = limit
         self._n_folds = n_folds
+        self._space = space
         self._streak: list[Observation] = []
         self._by_fold: dict[int, list[Observation]] = {}
         self._good: Counter[int] = Counter()
         self._bad: Counter[int] = Counter()
+        self._working: list[Config] = []
 
     def resumed(self, done: Mapping[int, int], failed: Mapping[int, int]) -> None:
         """So many evaluations of each fold were done, and so many failed, in earlier sessions."""
@@ -48,6 +54,7 @@ class Failures:
         if observation.status == "ok":
             self._streak.clear()
             self._good[fold] += 1
+            self._working.append(observation.config)
             return None
         self._streak.append(observation)
         self._bad[fold] += 1
@@ -85,7 +92,25 @@ class Failures:
         good = sum(self._good[other] for other in working)
         bad = sum(self._bad[other] for other in working)
         share = (bad + 0.5) / (good + bad + 1)  # of failures where folds work, by Jeffreys
-        return good > 0 and self._n_folds * share**failures <= CHANCE
+        if not good or self._n_folds * share**failures > CHANCE:
+            return False
+        failed = [seen.config for seen in self._by_fold[fold]]
+        return not any(self._tells_apart(name, failed) for name in self._space.parameters)
+
+    def _tells_apart(self, name: str, failed: Sequence[Config]) -> bool:
+        """Whether the parameter's values in failed configs are others than in those that work.
+
+        Being left out, as inactive parameters are, is a value too.
+        """
+        bad = [config[name] for config in failed if name in config]
+        good = [config[name] for config in self._working if name in config]
+        if len(bad) < len(failed) and len(good) < len(self._working):
+            return False
+        if not bad or not good:
+            return True
+        if isinstance(self._space.parameters[name], Choice):
+            return not any(same(one, other) for one in bad for other in good)
+        return bool(max(bad) < min(good) or min(bad) > max(good))
 
 
 def _said(what: str, first: Observation, cure: str) -> str:

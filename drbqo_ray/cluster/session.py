@@ -66,7 +66,9 @@ class Session:
         self._reason: str | None = None
         self._stop_reason: str | None = None
         self._failure: str | None = None
-        self._failures = Failures(plan.limits.max_consecutive_failures, plan.problem.n_folds)
+        self._failures = Failures(
+            plan.limits.max_consecutive_failures, plan.problem.n_folds, plan.problem.space
+        )
         self.result: Result | None = None
         self.error: BaseException | None = None
         self._call(self._actor.snapshot.remote(), self._on_snapshot)

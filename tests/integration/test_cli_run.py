@@ -292,9 +292,9 @@ def test_more_folds_than_there_are_end_with_1_and_the_first_traceback(project: P
     done = drbqo(project, *given, "--quiet")
     assert done.returncode == 1, done.stdout
     assert done.stdout == ""
-    assert re.search(r"drbqo: Fold [345] of 6, counted from 0, failed 3 times", done.stderr)
+    assert re.search(r"drbqo: Fold [345] of 6, counted from 0, failed \d times", done.stderr)
     assert "miss = math.log10" in done.stderr
     assert "IndexError: list index out of range" in done.stderr
     shown = drbqo(project, "status", "runs/x").stdout
-    assert re.search(r"^folds      trained on 3 of 6 folds, \d evaluations failed", shown, re.M)
+    assert re.search(r"^folds      trained on 3 of 6 folds, \d+ evaluations failed", shown, re.M)
     assert "state      failed" in shown

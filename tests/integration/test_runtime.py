@@ -139,13 +139,15 @@ def test_callbacks_and_standard_error_hear_of_everything_and_a_faulty_callback_b
 # Failures of the objective.
 
 
-def test_values_that_are_no_scores_are_failures_and_never_reach_the_model():
-    result = quick_run(Odd(), size=40, max_consecutive_failures=None, seed=1)
+def test_values_that_are_no_scores_are_failures_and_never_reach_the_model(tmp_path):
+    options = {"max_consecutive_failures": None, "storage": tmp_path / "run"}
+    result = quick_run(Odd(), size=40, seed=1, **options)
     failed = [o for o in result.observations if o.status == "failed"]
     good = [o for o in result.observations if o.status == "ok"]
     assert len(failed) > 5
     assert len(good) > 5
     assert all((o.score is None and "score" in o.reason) or "number" in o.reason for o in failed)
+    assert {record["cause"] for record in records_of(tmp_path / "run", "fail")} == {"value"}
     assert all(o.score == float(np.float32(o.config["x"])) for o in good)
     low, high = min(o.score for o in good), max(o.score for o in good)
     assert low <= result.recommendation.mean_value <= high + 0.5
