@@ -1,8 +1,8 @@
 """The command line: drbqo run | resume | status | report | methods | demo | experiment.
 
-Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. Everything that can be checked
-is checked before the first fold is trained. Heavy modules are imported by the command that needs
-them, so that help is quick.
+Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. A run that can recommend
+nothing has failed. Everything that can be checked is checked before the first fold is trained.
+Heavy modules are imported by the command that needs them, so that help is quick.
 """
 
 from __future__ import annotations
@@ -64,6 +64,24 @@ class Resource(click.ParamType[Any]):
         return name.strip(), amount
 
 
+class FailureLimit(click.ParamType[Any]):
+    """A number of failures, or "never"."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """The number, or "never"."""
+        if value == "never":
+            return "never"
+        try:
+            limit = int(value)
+        except ValueError:
+            limit = 0
+        if limit < 1:
+            self.fail(f"{value!r} must be a whole number >= 1, or never.", param, ctx)
+        return limit
+
+
 class Seconds(click.FloatRange):
     """A time limit."""
 
@@ -87,6 +105,10 @@ def _shared(command: Any) -> Any:
             help="Most folds at a time; as many as fit by default.",
         ),
         click.option(
+            "--max-consecutive-failures", type=FailureLimit(), metavar="N",
+            help='Failures in a row that stop the run (10); with "never" no failures do.',
+        ),
+        click.option(
             "--address", envvar="RAY_ADDRESS", show_envvar=True,
             help='An existing cluster: "auto" or HOST:PORT. A local one is started by default.',
         ),
@@ -105,7 +127,8 @@ def _shared(command: Any) -> Any:
 def cli() -> None:
     """Tune hyperparameters under cross-validation so that no fold is left behind.
 
-    Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.
+    Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. A run that can recommend
+    nothing has failed.
     """
 
 
@@ -163,9 +186,19 @@ def resume(
             what["n_evaluations"] = evaluations
         if stop_when is not None:
             what["stop_when"] = stop_rule(stop_when)
+        if "n_evaluations" not in what:
+            raise InvalidInput(
+                "A run needs a number of evaluations.", "none in its journal", "Pass --evaluations."
+            )
+        over = saved.over(what["n_evaluations"], what.get("stop_when"))
         objective = saved.run.problem.objective
-        load(objective)
-    execute(objective, what, how)
+        if over is None:
+            load(objective)
+    if over is None:
+        execute(objective, what, how)
+    else:
+        click.echo(f"drbqo: nothing to do: {printable(over)}", err=True)
+        conclude(saved.result())
 
 
 @cli.command()
@@ -342,22 +375,38 @@ def limits(how: dict[str, Any]) -> dict[str, Any]:
         "resources": needs or None,
         "max_in_flight": how["max_in_flight"],
         "timeout_seconds": how["timeout"],
+        "max_consecutive_failures": how["max_consecutive_failures"],
     }
-    return {name: value for name, value in found.items() if value is not None}
+    given = {name: value for name, value in found.items() if value is not None}
+    return {name: None if value == "never" else value for name, value in given.items()}
 
 
 def conclude(result: Any) -> None:
     """Print the result, and end with the exit code that says how the run ended."""
-    from drbqo_ray.saved_run import recommendation_lines
+    from drbqo_ray.saved_run import coverage_line, recommendation_lines
 
     click.echo(f"run        {printable(result.storage)}")
     if result.stop_reason is not None:
         click.echo(f"stopped    {printable(result.stop_reason)}")
+    click.echo(coverage_line(result.coverage))
     for line in recommendation_lines(result.recommendation, result.certainty):
         click.echo(line)
     if result.stopped == "interrupted":
         click.echo(f"drbqo: interrupted; go on with `drbqo resume {result.storage}`", err=True)
         raise SystemExit(INTERRUPTED)
+    if result.recommendation is None:
+        click.echo(f"drbqo: {printable_lines(nothing_recommended(result))}", err=True)
+        raise SystemExit(FAILED)
+
+
+def nothing_recommended(result: Any) -> str:
+    """Why a run has no recommendation, with the traceback of its first failure."""
+    first = result.first_failure
+    why = "nothing can be recommended: every config has a failed fold."
+    if first is None:
+        return why
+    where = f"evaluation {first.id} (fold {first.context}, {first.config})"
+    return f"{why} The first failure was {where}:\n{first.reason}"
 
 
 @contextmanager

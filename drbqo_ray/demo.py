@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 from rich.console import Console
@@ -77,5 +78,5 @@ def _told(worker: Any, observations: Sequence[Observation], radius: float, seed:
         Space(worker.space), worker.n_folds, method=DEFAULT, uncertainty=radius, seed=seed
     )
     for seen in observations:
-        model.observe(seen.config, seen.context, seen.score)
+        model.observe(seen.config, seen.context, nan if seen.score is None else seen.score)
     return model

@@ -21,6 +21,7 @@ import errno
 import itertools
 import logging
 import os
+import secrets
 import stat
 import threading
 from collections.abc import Iterable, Iterator
@@ -90,6 +91,7 @@ class Journal:
         self._problem: dict[str, Any] = {}
         self._scanned: list[JournalRecord] | None = None
         self._next_seq = 0
+        self._key = 0
         self._fault: str | None = "is not ready"
         self._guard = threading.Lock()
         self._pid = os.getpid()
@@ -111,7 +113,7 @@ class Journal:
 
     @classmethod
     def open(cls, directory: str | Path, expected_header: dict[str, Any] | None = None) -> Journal:
-        """Open the journal of an existing run, mending a torn tail.
+        """Open the journal of an existing run, cutting off a torn tail.
 
         Raises:
             ProblemChanged: `expected_header` is given and differs from the header of the run.
@@ -134,7 +136,7 @@ class Journal:
     def _prepare(
         cls, directory: str | Path, problem: dict[str, Any] | None, new: bool | None
     ) -> Journal:
-        first_line = b"" if problem is None else encode_header(problem)
+        first_line = b"" if problem is None else encode_header(problem, secrets.token_hex(8))
         if new is not False:
             with as_journal_error(f"make {directory}", "Choose storage you may write to."):
                 make_directory(Path(directory))
@@ -203,7 +205,7 @@ class Journal:
             self._check_usable()
             numbers = list(range(self._next_seq, self._next_seq + len(entries)))
             lines = [
-                encode_record(seq, kind, payload)
+                encode_record(seq, kind, payload, self._key)
                 for seq, (kind, payload) in zip(numbers, entries, strict=True)
             ]
             if lines:
@@ -282,7 +284,7 @@ class Journal:
                 self._scanned = list(scan(file, end))
         if self._scanned:
             self._problem = deepcopy(self._scanned[0].data["problem"])
-        self._next_seq = end.next_seq
+        self._next_seq, self._key = end.next_seq, end.key
         return end
 
     def _begin(self, first_line: bytes) -> None:

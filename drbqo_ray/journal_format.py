@@ -6,8 +6,13 @@ A line is one ASCII JSON object ended by a newline:
 
 `crc` is the CRC-32 of every byte after it up to the newline. It is checked before anything is
 parsed, so a damaged line is never interpreted. `seq` counts from 0 without gaps; line 0 is the
-header, whose data hold the format version and the problem. Data are plain: str, bool, None, int,
-finite float, list and dict with str keys. They read back equal, floats bit for bit.
+header, whose data hold the format version, the id of the run and the problem. Data are plain: str,
+bool, None, int, finite float, list and dict with str keys. They read back equal, floats bit for
+bit.
+
+The checksums of all lines but the header start from the id of the run, so that a line of another
+run, intact as it is, is not taken for one of this run. Journals of format 1 have no id: there the
+checksums start from 0. They are read, and written on, as they are.
 """
 
 from __future__ import annotations
@@ -22,12 +27,15 @@ from zlib import crc32
 
 from drbqo_ray.errors import InvalidInput, JournalCorrupt, JournalError, shown
 
-FORMAT = 1
+FORMAT = 2
+UNTIED = 1
+"""The format before, of journals whose records are not tied to their run."""
 MAX_LINE = 1 << 20
 MAX_DEPTH = 32
 HEADER = "header"
 
 _KIND = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_RUN = re.compile(r"[0-9a-f]{16}")
 _PREFIX = b'{"crc":"'
 _BODY = len(_PREFIX) + 8 + len('",')
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -56,11 +64,13 @@ class ScanEnd:
         offset: number of bytes that hold intact records.
         next_seq: the sequence number the next record has to carry.
         fault: what is wrong with the bytes from `offset` on, None when there are none.
+        key: what the checksums of the run start from, see `key_of`.
     """
 
     offset: int = 0
     next_seq: int = 0
     fault: str | None = None
+    key: int = 0
 
 
 def check_kind(kind: str) -> None:
@@ -121,8 +131,15 @@ def _joined(place: tuple[Any, ...]) -> str:
     return _joined(outer[0]) + (f"[{name}]" if isinstance(name, int) else f".{name}")
 
 
-def encode_record(seq: int, kind: str, data: dict[str, Any]) -> bytes:
-    """The line of one record, newline included; InvalidInput when it cannot be written."""
+def encode_record(seq: int, kind: str, data: dict[str, Any], key: int = 0) -> bytes:
+    """The line of one record, newline included; InvalidInput when it cannot be written.
+
+    Args:
+        seq: its number.
+        kind: what happened.
+        data: what is recorded, plain data.
+        key: what the checksums of the run start from, see `key_of`; the header's starts from 0.
+    """
     check_plain(data)
     try:
         text = _encode(data)
@@ -133,7 +150,7 @@ def encode_record(seq: int, kind: str, data: dict[str, Any]) -> bytes:
             "Use numbers of ordinary size.",
         ) from None
     body = f'"seq":{seq},"kind":"{kind}","data":{text}}}'.encode("ascii")
-    line = b'%s%08x",%s\n' % (_PREFIX, crc32(body), body)
+    line = b'%s%08x",%s\n' % (_PREFIX, crc32(body, key), body)
     if len(line) > MAX_LINE:
         raise InvalidInput(
             f"A record may take {MAX_LINE} bytes.",
@@ -143,18 +160,25 @@ def encode_record(seq: int, kind: str, data: dict[str, Any]) -> bytes:
     return line
 
 
-def encode_header(problem: dict[str, Any]) -> bytes:
-    """The first line of a journal for `problem`."""
+def encode_header(problem: dict[str, Any], run: str | None = None) -> bytes:
+    """The first line of a journal for `problem`; without the id of a run, of the format before."""
     check_plain(problem)
-    return encode_record(0, HEADER, {"format": FORMAT, "problem": problem})
+    if run is None:
+        return encode_record(0, HEADER, {"format": UNTIED, "problem": problem})
+    return encode_record(0, HEADER, {"format": FORMAT, "run": run, "problem": problem})
 
 
-def has_right_checksum(line: bytes) -> bool:
-    """Whether the line is whole and no bit of it has changed since it was written."""
+def key_of(header: JournalRecord) -> int:
+    """What the checksums of the records after this header start from."""
+    return crc32(header.data.get("run", "").encode("ascii"))
+
+
+def has_right_checksum(line: bytes, key: int = 0) -> bool:
+    """Whether the line is whole, of this run, and no bit of it has changed since it was written."""
     if not line.startswith(_PREFIX) or not line.endswith(b"\n"):
         return False
     stated = line[len(_PREFIX) : _BODY]
-    return stated == b'%08x",' % crc32(line[_BODY:-1])
+    return stated == b'%08x",' % crc32(line[_BODY:-1], key)
 
 
 def decode_line(line: bytes) -> JournalRecord:
@@ -224,8 +248,8 @@ def scan(file: BinaryIO, end: ScanEnd) -> Iterator[JournalRecord]:
     while line := file.readline(MAX_LINE + 1):
         if end.offset == 0:
             _check_format(line)
-        if not has_right_checksum(line):
-            end.fault = "a record is incomplete or damaged"
+        if not has_right_checksum(line, end.key):
+            end.fault = "it is incomplete, damaged or of another run"
             break
         record = _decode_at(line, end.offset, end)
         if record.seq < end.next_seq:
@@ -237,6 +261,8 @@ def scan(file: BinaryIO, end: ScanEnd) -> Iterator[JournalRecord]:
                 f" byte {end.offset} in its place. {_cure(end)}"
             )
         _check_first(record)
+        if record.seq == 0:
+            end.key = key_of(record)
         yield record
         end.offset += len(line)
         end.next_seq += 1
@@ -260,16 +286,21 @@ def _check_first(record: JournalRecord) -> None:
             f"Only record 0 of a journal is its header, but record {record.seq} is of kind"
             f" {record.kind!r}. The file was not written by this package."
         )
-    if record.seq == 0 and not (
-        record.data.keys() == {"format", "problem"}
-        and type(record.data["format"]) is int
-        and record.data["format"] == FORMAT
-        and isinstance(record.data["problem"], dict)
-    ):
+    if record.seq == 0 and not _is_header(record.data):
         raise JournalCorrupt(
-            "The header of the journal, at byte 0, does not hold a format and a problem."
-            f" Got {shown(record.data)}."
+            "The header of the journal, at byte 0, does not hold a format, the id of a run and a"
+            f" problem. Got {shown(record.data)}."
         )
+
+
+def _is_header(data: dict[str, Any]) -> bool:
+    version, run = data.get("format"), data.get("run")
+    if type(version) is not int or not isinstance(data.get("problem"), dict):
+        return False
+    if version == UNTIED:
+        return data.keys() == {"format", "problem"}
+    tied = isinstance(run, str) and _RUN.fullmatch(run) is not None
+    return version == FORMAT and tied and data.keys() == {"format", "run", "problem"}
 
 
 def _check_format(line: bytes) -> None:
@@ -279,11 +310,11 @@ def _check_format(line: bytes) -> None:
         version = first["data"]["format"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return
-    if type(version) is int and version != FORMAT:
+    if type(version) is int and version not in (UNTIED, FORMAT):
         raise JournalError(
-            f"This version of drbqo_ray reads journals of format {FORMAT}. Got one that says format"
-            f" {shown(version)}. Upgrade drbqo_ray, or start a run in a new directory. If no other"
-            " version wrote the file, its header at byte 0 is damaged."
+            f"This version of drbqo_ray reads journals of format {UNTIED} and {FORMAT}. Got one"
+            f" that says format {shown(version)}. Upgrade drbqo_ray, or start a run in a new"
+            " directory. If no other version wrote the file, its header at byte 0 is damaged."
         )
 
 
@@ -295,13 +326,21 @@ def _refuse_later_record(file: BinaryIO, line: bytes, end: ScanEnd) -> None:
         whole = line.endswith(b"\n")
         line = file.readline(MAX_LINE + 1)
         # The rest of an over-long line is no line of its own.
-        if not whole or not has_right_checksum(line):
-            continue
-        if _decode_at(line, offset, end).seq >= end.next_seq:
+        if whole and _is_later_record(line, offset, end):
             raise JournalCorrupt(
-                f"The record at byte {end.offset} of the journal is damaged ({end.fault}), and an"
-                f" intact one follows at byte {offset}, so this is no cut-off write. {_cure(end)}"
+                f"The record at byte {end.offset} of the journal cannot be used ({end.fault}), and"
+                f" another follows at byte {offset}, so this is no cut-off write. {_cure(end)}"
             )
+
+
+def _is_later_record(line: bytes, offset: int, end: ScanEnd) -> bool:
+    """Whether the line reads like a record that comes later, of this run or of another one."""
+    if has_right_checksum(line, end.key):
+        return _decode_at(line, offset, end).seq >= end.next_seq
+    try:
+        return line.endswith(b"\n") and decode_line(line).seq >= end.next_seq
+    except ValueError:
+        return False
 
 
 def _cure(end: ScanEnd) -> str:

@@ -49,6 +49,11 @@ class Model:
         self._surrogate = self._surrogate.with_fit(fit)
         self._cache = None
 
+    @property
+    def n_parameters(self) -> int:
+        """Length P of the parameters of a fit."""
+        return self._surrogate.family.n_parameters
+
     def posterior(self) -> GaussianProcess:
         """The posterior for the next suggestion; a fit it needed is kept."""
         _, gp = self.look()

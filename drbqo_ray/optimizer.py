@@ -34,7 +34,7 @@ from drbqo_ray.history import History
 from drbqo_ray.methods import Report, find_method
 from drbqo_ray.model import Model
 from drbqo_ray.records import Observation, Recommendation, Suggestion
-from drbqo_ray.scores import read_score
+from drbqo_ray.scores import told_score
 from drbqo_ray.space import Space, as_space
 from drbqo_ray.stopping import Look, StopRule
 
@@ -264,10 +264,10 @@ class Optimizer:
     def tell(self, id: int, score: object) -> Observation:
         """Lines 5 and 6: record the score of a suggestion.
 
-        A score that is not a finite number is recorded as a failure. Telling the same
-        score twice changes nothing; another score for the same id is an error.
+        A number that is not finite is recorded as a failure; what is no number is an error.
+        Telling the same score twice changes nothing; another score for the same id is an error.
         """
-        value, reason = read_score(score)
+        value, reason = told_score(score)
         return self._record(id, value, reason)
 
     def fail(self, id: int, reason: str) -> Observation:
@@ -283,7 +283,7 @@ class Optimizer:
             raise InvalidInput(
                 f"A context lies in 0..{self.n_contexts - 1}.", context, "Count folds from 0."
             )
-        value, reason = read_score(score)
+        value, reason = told_score(score)
         id = self._evaluations.add(valid, int(context), self.space.to_unit(valid))
         return self._record(id, value, reason)
 

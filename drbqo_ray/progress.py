@@ -286,6 +286,8 @@ def rows(tally: Tally, over: bool = False) -> list[tuple[str, str]]:
     if tally.best_config is not None:
         shown.append(("config", config_text(tally.best_config)))
     shown += [("per fold", folds(tally)), ("slots", slots(tally, over)), ("failed", _failed(tally))]
+    if tally.coverage is not None:
+        shown.append(("folds", str(tally.coverage)))
     if tally.stop_reason is not None:
         shown.append(("stopped", printable(tally.stop_reason)))
     return shown
@@ -296,7 +298,8 @@ def summary(tally: Tally, last: bool = False) -> str:
     parts = [f"{tally.done}/{tally.n_evaluations} done"]
     if not last:
         parts.append(f"{tally.running} running")
-    parts += [f"{tally.failed} failed", f"best {best(tally)}"]
+    parts.append(f"{tally.failed} failed" if tally.coverage is None else str(tally.coverage))
+    parts.append(f"best {best(tally)}")
     if tally.best_config is not None:
         parts[-1] += f" ({config_text(tally.best_config)})"
     parts.append(f"folds {folds(tally)}")

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from drbqo_ray.certainty import COVERAGE, Certainty
-from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend, replay
-from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend, replay_alone
+from drbqo_ray.cluster.result import Result, result_of_replay
 from drbqo_ray.cluster.storage import Place, find_place
+from drbqo_ray.coverage import Coverage
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.journal import JOURNAL, read_journal
 from drbqo_ray.mirror import ObjectStoreMirror
 from drbqo_ray.progress import duration
 from drbqo_ray.records import BAND, Recommendation
 from drbqo_ray.terminal import error_line, printable
+
+RESUMED = (
+    "n_evaluations", "resources", "max_in_flight", "timeout_seconds", "max_retries",
+    "max_consecutive_failures", "stop_when",
+)  # fmt: skip
+"""Settings of the last session that the next one keeps."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,7 @@ class SavedRun:
         place = _find(find_place(storage, name, resume=True))
         records = list(read_journal(place.directory))
         sessions = [record.data for record in records if record.kind == "session"]
-        problem = RunProblem.from_header(records[0].data["problem"])
-        return SavedRun(place, replay(records, problem), sessions[-1] if sessions else {})
+        return SavedRun(place, replay_alone(records), sessions[-1] if sessions else {})
 
     def lines(self) -> Iterator[str]:
         """The status of the run, line by line."""
@@ -66,9 +72,26 @@ class SavedRun:
             yield f"stop when  {printable(run.stop_when)}"
         yield f"time       {duration(run.seconds)}"
         yield f"per fold   {folds}"
+        yield coverage_line(Coverage.of(run.optimizer.observations, run.optimizer.n_contexts))
         yield from recommendation_lines(recommend(run.optimizer), how_sure(run.optimizer))
         if failed:
             yield f"failure    evaluation {failed[-1].id}: {error_line(failed[-1].reason)}"
+
+    def over(self, n_evaluations: int, stop_when: str | None) -> str | None:
+        """Why there is nothing left to do with this budget and stop rule, None when there is."""
+        done, reason = len(self.run.outcomes), self.run.stop_reason
+        if self.run.is_sure(stop_when):
+            return f"{reason}. To go on, pass another --stop-when, or never."
+        if done >= n_evaluations:
+            return (
+                f"{done} of {n_evaluations} evaluations are done. To go on, pass --evaluations with"
+                f" a new total above {done}."
+            )
+        return None
+
+    def result(self) -> Result:
+        """The result of the run as it stands."""
+        return result_of_replay(self.place, self.run)
 
     def _state(self) -> str:
         if self.run.stopped is None:
@@ -93,6 +116,11 @@ def _find(place: Place) -> Place:
         str(place.directory),
         "Pass the --storage of a run, and its --name if it has one.",
     )
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """How much of a run came through, as one line."""
+    return f"folds      {coverage}"
 
 
 def recommendation_lines(
@@ -127,11 +155,7 @@ def resume_arguments(saved: SavedRun) -> dict[str, Any]:
     """Keyword arguments of `run` that go on with a saved run as it was."""
     problem = saved.run.problem
     known = {name: value for name, value in problem.settings.items() if value is not None}
-    session = {
-        name: saved.session[name]
-        for name in ("n_evaluations", "resources", "max_in_flight", "timeout_seconds", "stop_when")
-        if name in saved.session
-    }
+    session = {name: saved.session[name] for name in RESUMED if name in saved.session}
     where: dict[str, Any] = {"storage": saved.place.directory, "name": None}
     if saved.place.remote is not None:
         where = {"storage": saved.place.remote, "name": saved.place.name}

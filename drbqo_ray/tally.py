@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from drbqo_ray.coverage import Coverage
 from drbqo_ray.records import Config, Observation, Recommendation, Suggestion
 
 Clock = Callable[[], float]
@@ -49,6 +50,7 @@ class Tally:
         fold_counts: evaluations done by fold.
         last_failure: the last evaluation that failed, None when there is none.
         stop_reason: what the stop rule said when it ended the run, None when it did not.
+        coverage: of how many folds there are scores, once the run is over.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Tally:
         self.fold_counts: dict[int, int] = {}
         self.last_failure: Observation | None = None
         self.stop_reason: str | None = None
+        self.coverage: Coverage | None = None
         self._clock = clock
         self._start = self._last = clock()
         self._begin: float | None = None
@@ -134,6 +137,8 @@ class Tally:
         self.running = 0
         reason = getattr(result, "stop_reason", None)
         self.stop_reason = reason if isinstance(reason, str) else None
+        coverage = getattr(result, "coverage", None)
+        self.coverage = coverage if isinstance(coverage, Coverage) else None
         found = getattr(result, "recommendation", None)
         if isinstance(found, Recommendation):
             self.best_robust, self.best_std = found.robust_value, found.std

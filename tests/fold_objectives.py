@@ -136,3 +136,12 @@ def clock_jumps(config, fold, seed):
         return smooth(config, fold, seed)
     finally:
         time.time = true
+
+
+class TwoFolds:
+    """Data of two folds only, whatever number of folds is asked for."""
+
+    peaks = (0.2, 0.3)
+
+    def __call__(self, config, fold, seed):
+        return -((config["x"] - self.peaks[fold]) ** 2)

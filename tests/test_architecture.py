@@ -21,7 +21,7 @@ BASE = ("words", "space")
 MODEL = (*BASE, "core", "recipes", "optimizer")
 BESIDE = ("journal", "objective", "screen", "domains")
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "words": (("errors", "records", "scores"), ()),
+    "words": (("errors", "records", "scores", "coverage"), ()),
     "space": (("parameters", "normal_parameter", "foreign_domains", "space"), ("words",)),
     "core": (("core", "core.*"), BASE),
     "recipes": (("methods", "history", "design", "evaluations", "model", "certainty", "stopping",

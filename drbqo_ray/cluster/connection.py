@@ -57,7 +57,7 @@ def connection() -> Iterator[bool]:
 def protect_token(make: bool = True) -> None:
     """See to it that Ray's access token, which lets its reader run code, is ours alone to read.
 
-    Ray makes the file readable for every local user. It is made here first, or its mode is mended.
+    Ray makes the file readable for every local user. It is made here first, or its mode is fixed.
 
     Args:
         make: whether a missing token is made, for a Ray that is about to be started.

@@ -16,7 +16,7 @@ import math
 import platform
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,7 @@ class Snapshot:
     n_done: int
     n_failed: int
     fold_counts: dict[int, int]
+    fold_failures: dict[int, int]
     seconds: float
 
 
@@ -61,6 +62,7 @@ class Final:
     observations: list[Observation]
     outcomes: list[Outcome]
     certainty: Certainty | None = None
+    n_folds: int = 0
 
 
 class Keeper:
@@ -115,16 +117,17 @@ class Keeper:
         with self._changed:
             self._check()
             outcomes = self._outcomes
-            folds: dict[int, int] = {}
-            for number in outcomes:
-                fold = self._suggestions[number].context
-                folds[fold] = folds.get(fold, 0) + 1
+            folds = Counter(self._suggestions[number].context for number in outcomes)
+            failures = Counter(
+                self._suggestions[o.id].context for o in outcomes.values() if o.score is None
+            )
             return Snapshot(
                 pending=[s for s in self._suggestions if s.id not in outcomes],
                 n_suggestions=len(self._suggestions),
                 n_done=len(outcomes),
-                n_failed=sum(outcome.score is None for outcome in outcomes.values()),
-                fold_counts=folds,
+                n_failed=failures.total(),
+                fold_counts=dict(folds),
+                fold_failures=dict(failures),
                 seconds=self._at(),
             )
 
@@ -384,6 +387,7 @@ class Keeper:
                 observations=[o.observation(self._suggestions[o.id]) for o in outcomes],
                 outcomes=outcomes,
                 certainty=certainty,
+                n_folds=self._optimizer.n_contexts,
             )
             self._final_wanted = False
             self._changed.notify_all()

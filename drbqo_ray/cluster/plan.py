@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from drbqo_ray.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Limits:
-    """How evaluations are run.
+    """How evaluations are run; plain Python numbers, whatever was passed.
 
     Attributes:
         n_evaluations: evaluations in all, failed ones included.
@@ -25,7 +26,7 @@ class Limits:
         timeout_seconds: longest time one evaluation may run, None without limit.
         max_retries: how often an evaluation is started again after its worker, its node or its
             memory was lost.
-        max_consecutive_failures: failures in a row that stop the run, None without limit.
+        max_consecutive_failures: failures in a row that stop the run; None: no failures do.
     """
 
     n_evaluations: int
@@ -36,20 +37,17 @@ class Limits:
     max_consecutive_failures: int | None = 10
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "resources", check_resources(self.resources))
-        _check_count("n_evaluations", self.n_evaluations, 1)
-        _check_count("max_retries", self.max_retries, 0)
-        if self.max_in_flight is not None:
-            _check_count("max_in_flight", self.max_in_flight, 1)
-        if self.max_consecutive_failures is not None:
-            _check_count("max_consecutive_failures", self.max_consecutive_failures, 1)
-        limit = self.timeout_seconds
-        if limit is not None and not (
-            isinstance(limit, numbers.Real) and math.isfinite(limit) and limit > 0
-        ):
-            raise InvalidInput(
-                "timeout_seconds is a positive number or None.", limit, "Pass e.g. 600."
-            )
+        checked = {
+            "resources": check_resources(self.resources),
+            "n_evaluations": _count("n_evaluations", self.n_evaluations, 1),
+            "max_retries": _count("max_retries", self.max_retries, 0),
+            "timeout_seconds": _time_limit(self.timeout_seconds),
+        }
+        for name in ("max_in_flight", "max_consecutive_failures"):
+            value = getattr(self, name)
+            checked[name] = None if value is None else _count(name, value, 1)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def threads(self) -> int:
@@ -90,11 +88,23 @@ class Plan:
             "max_in_flight": limits.max_in_flight,
             "timeout_seconds": limits.timeout_seconds,
             "max_retries": limits.max_retries,
+            "max_consecutive_failures": limits.max_consecutive_failures,
             "stop_when": self.stop_when,
         }
 
 
-def _check_count(name: str, value: object, least: int) -> None:
+def _count(name: str, value: object, least: int) -> int:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or int(value) < least:  # type: ignore[call-overload]
-        raise InvalidInput(f"{name} is a whole number >= {least}.", value, "Change it.")
+    if whole and int(value) >= least:  # type: ignore[call-overload]
+        return int(value)  # type: ignore[call-overload]
+    raise InvalidInput(f"{name} is a whole number >= {least}.", value, "Change it.")
+
+
+def _time_limit(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if 0 < float(value) < math.inf:
+                return float(value)
+    raise InvalidInput("timeout_seconds is a positive number or None.", value, "Pass e.g. 600.")

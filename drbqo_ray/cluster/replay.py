@@ -15,22 +15,57 @@
 
 Outcomes count in the order of their records. `at` is the time in seconds the run had been worked
 on when the record was made; it comes from a clock that never goes back.
+
+A record may be intact and yet not be what a run writes, for whoever can write a file can write a
+right checksum. So every record is read under one guard: whatever goes wrong is JournalCorrupt with
+the number of the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from drbqo_ray.certainty import Certainty
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.core.surrogate import Fit
-from drbqo_ray.errors import JournalCorrupt, NothingObserved
+from drbqo_ray.errors import JournalCorrupt, JournalError, NothingObserved, shown
 from drbqo_ray.journal_format import JournalRecord
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Recommendation, Suggestion
-from drbqo_ray.stopping import Look
+from drbqo_ray.scores import read_score
+from drbqo_ray.stopping import Look, StopRule
+
+REQUIRED = {
+    "fit": ("fit",),
+    "ask": ("id", "config", "context", "seed"),
+    "tell": ("id", "score"),
+    "fail": ("id",),
+    "look": ("passed", "next", "stop_reason"),
+    "finish": ("reason",),
+    "session": (),
+}
+"""Fields that a record of each kind cannot do without."""
+
+_Types = frozenset[type]
+_WHOLE, _NUMBER, _TEXT = _Types([int]), _Types([int, float]), _Types([str])
+_DICT, _NONE = _Types([dict]), _Types([type(None)])
+TYPES: dict[str, _Types] = {
+    "at": _NUMBER, "fit": _DICT, "id": _WHOLE, "config": _DICT, "context": _WHOLE, "seed": _WHOLE,
+    "told": _WHOLE, "batch": _WHOLE, "score": _NUMBER, "seconds": _NUMBER, "node": _TEXT | _NONE,
+    "attempts": _WHOLE, "cause": _TEXT | _NONE, "reason": _TEXT | _NONE, "passed": _WHOLE,
+    "next": _WHOLE, "stop_reason": _TEXT | _NONE, "stop_when": _TEXT | _NONE,
+    "n_evaluations": _WHOLE, "resources": _DICT, "max_in_flight": _WHOLE | _NONE,
+    "timeout_seconds": _NUMBER | _NONE, "max_retries": _WHOLE,
+    "max_consecutive_failures": _WHOLE | _NONE,
+}  # fmt: skip
+"""What may stand in a field, whichever record it is in."""
+
+LARGEST_PARAMETER = 100.0
 
 
 @dataclass
@@ -62,6 +97,11 @@ class ReplayedRun:
         """Suggestions without an outcome."""
         return [s for s in self.suggestions if s.id not in self.outcomes]
 
+    def is_sure(self, stop_when: str | None) -> bool:
+        """Whether its stop rule has ended it and `stop_when` is that rule still."""
+        rules = [text and StopRule.parse(text) for text in (self.stop_when, stop_when)]
+        return self.stop_reason is not None and rules[0] == rules[1]
+
     def ask(self, suggestion: Suggestion) -> None:
         """Take over a suggestion that was handed out."""
         self.optimizer.register(suggestion)
@@ -80,62 +120,124 @@ def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun
     and the outcomes in order, so the next ask is the one that an uncut run would have made. Looks
     of a stop rule count if the problem still has that rule.
     """
-    run = ReplayedRun(problem, problem.optimizer())
-    fit: Fit | None = None
-    look: Look | None = None
+    with _guarded(0):
+        replaying = _Replaying(problem)
     for record in records:
-        data = record.data
-        run.seconds = max(run.seconds, data.get("at", 0.0))
-        if record.kind == "fit":
-            fit = _fit(record)
-        elif record.kind == "ask":
-            run.ask(_suggestion(record, problem, len(run.suggestions)))
-        elif record.kind in ("tell", "fail"):
-            _take_outcome(run, record)
-        elif record.kind == "finish":
-            run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
-        elif record.kind == "look":
-            look = Look.from_dict(data)
-        elif record.kind == "session":
-            run.stopped = run.stop_reason = None
-            before, run.stop_when = run.stop_when, data.get("stop_when")
-            look = look if run.stop_when == before else None
-    if fit is not None:
-        run.optimizer.last_fit = fit
-    if look is not None and run.stop_when == problem.settings.get("stop_when"):
-        run.optimizer.last_look = look
-    return run
+        if record.kind in REQUIRED:
+            with _guarded(record.seq):
+                replaying.take(record)
+    return replaying.done()
 
 
-def _fit(record: JournalRecord) -> Fit:
+def replay_alone(records: Iterable[JournalRecord]) -> ReplayedRun:
+    """The run that these records describe, its problem taken from the header, the first of them."""
+    records = iter(records)
+    header = next(records)
+    with _guarded(header.seq):
+        problem = RunProblem.from_header(header.data["problem"])
+    return replay(records, problem)
+
+
+@contextmanager
+def _guarded(seq: int) -> Iterator[None]:
+    """Whatever a record makes go wrong is JournalCorrupt with its number."""
     try:
-        return Fit.from_dict(record.data["fit"])
-    except (TypeError, KeyError) as error:
+        yield
+    except JournalError:
+        raise
+    except Exception as error:  # there is no telling what a crafted record may do
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise JournalCorrupt(
-            f"Record {record.seq} of the journal holds a fit of the model that this version cannot"
-            f" read: {error}. Resume the run with the version that wrote it."
+            f"Record {seq} of the journal is intact, but not what a run writes: {what.rstrip('.')}."
+            " Restore the file from a copy, or read it with the version of drbqo_ray that wrote it."
         ) from error
 
 
-def _suggestion(record: JournalRecord, problem: RunProblem, expected: int) -> Suggestion:
-    data = record.data
-    if data["id"] != expected:
-        raise JournalCorrupt(
-            f"Record {record.seq} of the journal hands out suggestion {data['id']} where"
-            f" {expected} is next. The file was not written by this package."
+class _Replaying:
+    """A run that is being read, record by record."""
+
+    def __init__(self, problem: RunProblem) -> None:
+        self._run = ReplayedRun(problem, problem.optimizer())
+        self._n_parameters = self._run.optimizer.model.n_parameters
+        self._fit: Fit | None = None
+        self._look: Look | None = None
+
+    def take(self, record: JournalRecord) -> None:
+        """Take over the next record."""
+        _check_fields(record)
+        run, data = self._run, record.data
+        run.seconds = max(run.seconds, data.get("at", 0.0))
+        if record.kind == "fit":
+            self._fit = _fit(data["fit"], self._n_parameters)
+        elif record.kind == "ask":
+            run.ask(_suggestion(data, run))
+        elif record.kind in ("tell", "fail"):
+            run.tell(_outcome(data, run))
+        elif record.kind == "finish":
+            run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
+        elif record.kind == "look":
+            self._look = Look.from_dict(data)
+        elif record.kind == "session":
+            run.stopped = run.stop_reason = None
+            before, run.stop_when = run.stop_when, data.get("stop_when")
+            self._look = self._look if run.stop_when == before else None
+
+    def done(self) -> ReplayedRun:
+        """The run, ready for the next ask and the next look."""
+        run = self._run
+        if self._fit is not None:
+            run.optimizer.last_fit = self._fit
+        if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
+            run.optimizer.last_look = self._look
+        return run
+
+
+def _check_fields(record: JournalRecord) -> None:
+    for name in REQUIRED[record.kind]:
+        if name not in record.data:
+            raise ValueError(f"its {name!r} is missing")
+    for name, value in record.data.items():
+        if name in TYPES and type(value) not in TYPES[name]:
+            raise ValueError(f"its {name!r} is {shown(value)}")
+
+
+def _fit(plain: dict[str, Any], n_parameters: int) -> Fit:
+    fit = Fit.from_dict(plain)
+    scales = (fit.value, fit.center, fit.scale)
+    good = (
+        len(fit.parameters) == n_parameters
+        and all(type(number) in _NUMBER for number in (*fit.parameters, *scales))
+        and all(abs(number) <= LARGEST_PARAMETER for number in fit.parameters)
+        and all(math.isfinite(number) for number in scales)
+        and all(type(count) is int and count >= 1 for count in (fit.size, fit.explored))
+        and fit.scale > 0
+    )
+    if not good:
+        raise ValueError(f"its fit of the model is {shown(plain)}")
+    return fit
+
+
+def _suggestion(data: dict[str, Any], run: ReplayedRun) -> Suggestion:
+    if data["id"] != len(run.suggestions):
+        raise ValueError(
+            f"it hands out suggestion {data['id']} where {len(run.suggestions)} is next"
         )
-    return Suggestion(data["id"], problem.config(data["config"]), data["context"], data["seed"])
+    if not 0 <= data["context"] < run.optimizer.n_contexts:
+        raise ValueError(f"its context {data['context']} is none of {run.optimizer.n_contexts}")
+    config = run.problem.config(data["config"])
+    return Suggestion(data["id"], config, data["context"], data["seed"])
 
 
-def _take_outcome(run: ReplayedRun, record: JournalRecord) -> None:
-    outcome = Outcome.from_record(record.data)
+def _outcome(data: dict[str, Any], run: ReplayedRun) -> Outcome:
+    outcome = Outcome.from_record(data)
     if not 0 <= outcome.id < len(run.suggestions) or outcome.id in run.outcomes:
-        raise JournalCorrupt(
-            f"Record {record.seq} of the journal tells the outcome of suggestion {outcome.id},"
-            " which was never handed out or has one already. The file was not written by this"
-            " package."
+        raise ValueError(
+            f"it tells the outcome of suggestion {outcome.id}, which was never handed out or has"
+            " one already"
         )
-    run.tell(outcome)
+    if outcome.score is not None and read_score(outcome.score)[1] is not None:
+        raise ValueError(f"its score is {outcome.score}")
+    return outcome
 
 
 def tell_optimizer(optimizer: Optimizer, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from drbqo_ray.cluster.keeper import Final
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.replay import ReplayedRun, how_sure, recommend
 from drbqo_ray.cluster.storage import Place
+from drbqo_ray.coverage import Coverage
 from drbqo_ray.records import Observation, Recommendation
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Result:
         labels: what tells this run from its siblings, see `run_many`.
         stop_reason: what the stop rule said, None when it did not stop the run.
         certainty: how sure the recommendation is, None without one.
+        n_folds: number of folds.
     """
 
     name: str
@@ -48,6 +50,17 @@ class Result:
     outcomes: list[Outcome] = field(default_factory=list, repr=False)
     stop_reason: str | None = None
     certainty: Certainty | None = None
+    n_folds: int = 0
+
+    @property
+    def coverage(self) -> Coverage:
+        """Which folds have a score, and how many evaluations failed; as text, one line."""
+        return Coverage.of(self.observations, self.n_folds)
+
+    @property
+    def first_failure(self) -> Observation | None:
+        """The first evaluation that failed, its traceback in `reason`; None when none did."""
+        return next((seen for seen in self.observations if seen.status == "failed"), None)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per evaluation: id, fold, status, score, reason, seconds, node, and its config.
@@ -98,6 +111,7 @@ def result_of(
         outcomes=final.outcomes,
         stop_reason=stop_reason,
         certainty=final.certainty,
+        n_folds=final.n_folds,
     )
     if place.temporary:
         weakref.finalize(result, shutil.rmtree, place.directory, ignore_errors=True)
@@ -111,7 +125,8 @@ def result_of_replay(
     outcomes = list(run.outcomes.values())
     observations = [o.observation(run.suggestions[o.id]) for o in outcomes]
     certainty = how_sure(run.optimizer)
-    final = Final(recommend(run.optimizer), observations, outcomes, certainty)
+    n_folds = run.optimizer.n_contexts
+    final = Final(recommend(run.optimizer), observations, outcomes, certainty, n_folds)
     return result_of(place, final, "finished", labels=labels, stop_reason=run.stop_reason)
 
 
@@ -136,14 +151,18 @@ class ManyResults(Sequence[Result]):
         return self.results[index]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per run: its labels, how it ended, and its recommendation."""
+        """One row per run: its labels, how it ended, and its recommendation.
+
+        `failed` counts evaluations that failed, `folds` those with a score.
+        """
         import pandas as pd
 
         rows = []
         for result in self.results:
-            failed = sum(seen.status == "failed" for seen in result.observations)
+            coverage = result.coverage
             row = {"name": result.name, **result.labels, "stopped": result.stopped}
-            row |= {"evaluations": len(result.observations), "failed": failed}
+            row |= {"evaluations": len(result.observations), "failed": coverage.n_failed}
+            row |= {"folds": coverage.n_folds - len(coverage.missing)}
             best = result.recommendation
             if best is not None:
                 row |= {"robust_value": best.robust_value, "mean_value": best.mean_value}

@@ -77,8 +77,7 @@ def run_many(
         n_evaluations, resources or {}, max_in_flight_per_run, timeout_seconds, max_retries,
         max_consecutive_failures,
     )  # fmt: skip
-    if max_in_flight is not None:
-        Limits(n_evaluations, max_in_flight=max_in_flight)
+    in_flight = Limits(n_evaluations, max_in_flight=max_in_flight).max_in_flight
     common = {"mode": mode, "n_initial": n_initial, "kernel": kernel, "stop_when": stop_when,
               "context_rule": context_rule, "reference": reference}  # fmt: skip
     problems = []
@@ -89,7 +88,7 @@ def run_many(
     root = find_place(storage, None, resume) if storage is None else None
     try:
         plans = _plans(problems, limits, root.directory if root else storage, resume)
-        results = _results(plans, function, told, progress, max_in_flight)
+        results = _results(plans, function, told, progress, in_flight)
     except BaseException:
         if root is not None:
             shutil.rmtree(root.directory, ignore_errors=True)

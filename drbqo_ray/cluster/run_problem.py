@@ -54,7 +54,10 @@ class RunProblem:
         objective: object,
         name: str,
     ) -> RunProblem:
-        """The problem a user states; every argument is checked by making its optimizer."""
+        """The problem a user states; every argument is checked by making its optimizer.
+
+        Settings are plain Python from here on, whatever numbers and texts of numpy were passed.
+        """
         checked = check_contexts(contexts)
         plain = checked if isinstance(checked, int) else checked.tolist()
         told = getattr(objective, "fingerprint", None)
@@ -64,8 +67,10 @@ class RunProblem:
         )
         optimizer = problem.optimizer()
         check_folds(objective, optimizer.n_contexts)
-        settings = {**settings, "uncertainty": optimizer.uncertainty}
-        settings["n_initial"] = optimizer.n_initial
+        settings = {name: str(v) if isinstance(v, str) else v for name, v in settings.items()}
+        settings |= {"uncertainty": optimizer.uncertainty, "n_initial": optimizer.n_initial}
+        if "seed" in settings:
+            settings["seed"] = optimizer.seed
         if settings.get("reference") is not None:
             settings["reference"] = [float(weight) for weight in optimizer.reference]
         return RunProblem(problem.space, plain, settings, name, problem.fingerprint)
@@ -120,8 +125,8 @@ class RunProblem:
             )
         except (KeyError, TypeError, DrbqoError) as error:
             raise JournalError(
-                f"The header of the journal does not describe a run that can be rebuilt: {error}."
-                " Resume it with the script that started it."
+                f"Record 0 of the journal, its header, does not describe a run that can be rebuilt:"
+                f" {error}. Resume it with the script that started it."
             ) from error
 
     def plain_config(self, config: Config) -> dict[str, Any]:

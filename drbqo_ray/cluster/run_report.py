@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drbqo_ray.cluster.replay import ReplayedRun, replay
+from drbqo_ray.cluster.replay import ReplayedRun, replay_alone
 from drbqo_ray.cluster.rerun import snippets
-from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.journal import read_journal
 from drbqo_ray.journal_format import JournalRecord
 from drbqo_ray.report.about import About
@@ -23,8 +22,7 @@ SETTINGS = ("method", "mode", "seed", "n_initial", "kernel", "context_rule", "sa
 def journal_facts(directory: Path, name: str) -> Facts:
     """What a report of the run in `directory` shows; nothing is locked or changed."""
     records = list(read_journal(directory))
-    problem = RunProblem.from_header(records[0].data["problem"])
-    run = replay(records, problem)
+    run = replay_alone(records)
     sessions = [record.data for record in records if record.kind == "session"]
     about = _about(run, sessions[-1] if sessions else {}, name)
     return gather(run.optimizer, about, timings(records, run))

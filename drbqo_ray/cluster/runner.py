@@ -22,7 +22,6 @@ from drbqo_ray.errors import ObjectiveError, RunFailed
 from drbqo_ray.methods import DEFAULT
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.space import Space
-from drbqo_ray.stopping import StopRule
 
 if TYPE_CHECKING:
     from drbqo_ray.cluster.session import Session
@@ -76,7 +75,9 @@ def run(
             every suggestion knows all earlier outcomes, and the run can be repeated exactly.
         timeout_seconds: an evaluation that runs longer is ended and counts as failed.
         max_retries: how often an evaluation whose worker, node or memory was lost starts again.
-        max_consecutive_failures: failures in a row that stop the run; None goes on for ever.
+        max_consecutive_failures: failures in a row that stop the run. It is stopped too when a
+            fold has failed three times and never worked although others do, as when there are
+            fewer folds than `contexts` says. None goes on for ever.
         stop_when: stop before the budget is used up once the recommendation is sure enough, e.g.
             "loss < 0.002" or "probability > 0.95", see `Certainty`. Running folds are finished.
             A resumed run may have another rule, or none.
@@ -86,7 +87,7 @@ def run(
             on_finish(result); see `Callback`. What they raise is logged.
 
     Raises:
-        RunFailed: too many evaluations in a row failed.
+        RunFailed: too many evaluations in a row failed, or all of one fold.
         ObjectiveError: the objective cannot be loaded, called or sent to workers.
         JournalError: the storage cannot be used, holds another run, or is in use.
         ClusterRefused: the cluster that RAY_ADDRESS names cannot be joined safely.
@@ -107,7 +108,8 @@ def run(
     with removed_on_error(plan):
         result = earlier_result(plan)
         if result is None:
-            result = drive([plan], function, plan.place.name, told, progress, max_in_flight)[0]
+            most = limits.max_in_flight
+            result = drive([plan], function, plan.place.name, told, progress, most)[0]
     told.call("on_finish", result)
     if result.failure is not None:
         raise RunFailed(result.failure)
@@ -131,9 +133,8 @@ def earlier_result(plan: Plan) -> Result | None:
     A run that its stop rule has ended stays finished until it gets another rule, or none.
     """
     earlier = prepare(plan.place, plan.problem, plan.resume)
-    rules = [text and StopRule.parse(text) for text in (earlier.stop_when, plan.stop_when)]
-    sure = earlier.stop_reason is not None and rules[0] == rules[1]
-    if not sure and len(earlier.outcomes) < plan.limits.n_evaluations:
+    left = len(earlier.outcomes) < plan.limits.n_evaluations
+    if left and not earlier.is_sure(plan.stop_when):
         return None
     return result_of_replay(plan.place, earlier, plan.labels)
 

@@ -20,6 +20,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from drbqo_ray.cluster.actor import start_actor
 from drbqo_ray.cluster.callbacks import Callbacks
+from drbqo_ray.cluster.failures import Failures
 from drbqo_ray.cluster.folds import Folds
 from drbqo_ray.cluster.keeper import Final, Snapshot
 from drbqo_ray.cluster.outcome import Outcome
@@ -66,7 +67,9 @@ class Session:
         self._reason: str | None = None
         self._stop_reason: str | None = None
         self._failure: str | None = None
-        self._streak: list[Observation] = []
+        self._failures = Failures(
+            plan.limits.max_consecutive_failures, plan.problem.n_folds, plan.problem.space
+        )
         self.result: Result | None = None
         self.error: BaseException | None = None
         self._call(self._actor.snapshot.remote(), self._on_snapshot)
@@ -163,11 +166,7 @@ class Session:
     @property
     def _doubtful(self) -> bool:
         """Whether too many have failed in a row, counting those not acknowledged yet."""
-        most = self._plan.limits.max_consecutive_failures
-        streak = len(self._streak)
-        for outcome in (*self._told, *self._outbox):
-            streak = streak + 1 if outcome.score is None else 0
-        return most is not None and streak >= most
+        return self._failures.too_many(o.score is None for o in (*self._told, *self._outbox))
 
     @property
     def _idle(self) -> bool:
@@ -207,6 +206,7 @@ class Session:
         self._ready.extend(snapshot.pending[: self._plan.limits.n_evaluations - snapshot.n_done])
         self._next_id = snapshot.n_suggestions
         self._standing.resumed(snapshot)
+        self._failures.resumed(snapshot.fold_counts, snapshot.fold_failures)
 
     def _on_suggestions(self, suggestions: list[Suggestion]) -> None:
         if not suggestions:
@@ -233,21 +233,11 @@ class Session:
             self._count_failures(observation)
 
     def _count_failures(self, observation: Observation) -> None:
-        if observation.status == "ok":
-            self._streak.clear()
+        why = self._failures.count(observation)
+        if why is None or self._reason is not None:
             return
-        self._streak.append(observation)
-        most = self._plan.limits.max_consecutive_failures
-        if most is None or len(self._streak) < most or self._reason is not None:
-            return
-        first = self._streak[0]
-        self._failure = (
-            f"{len(self._streak)} evaluations in a row failed, so the run was stopped. The first"
-            f" of them was evaluation {first.id} (fold {first.context}, {first.config}):\n"
-            f"{first.reason}\n"
-            f"Mend the objective, then resume the run in {self._plan.place.directory}, or raise"
-            " max_consecutive_failures."
-        )
+        place = self._plan.place
+        self._failure = why if place.temporary else f"{why} It is kept in {place.directory}."
         self._reason = "failed"
         self.cancel()
 

@@ -23,6 +23,8 @@ from drbqo_ray.errors import InvalidInput
 
 Array = npt.NDArray[np.float64]
 
+MOST_CONTEXTS = 10_000
+
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedContexts:
@@ -145,6 +147,13 @@ def check_contexts(contexts: int | npt.ArrayLike) -> int | Array:
         if contexts < 1:
             raise InvalidInput(
                 "There must be at least 1 context.", contexts, "Pass the number of folds."
+            )
+        if contexts > MOST_CONTEXTS:
+            raise InvalidInput(
+                f"There may be {MOST_CONTEXTS} contexts: the model keeps the covariances of all"
+                " pairs of them.",
+                contexts,
+                "Pass fewer folds.",
             )
         return int(contexts)
     try:

@@ -102,6 +102,11 @@ class KernelFamily:
         """Whether the kernel is a product of one on configs and one on contexts."""
         return self.contexts.free_form or math.isinf(self.shape.freedom)
 
+    @property
+    def n_parameters(self) -> int:
+        """Length P of the vector."""
+        return self.d + len(self.contexts.prior_mean) + (1 if self.contexts.free_form else 2)
+
     def unpack(self, parameters: Array) -> Kernel:
         """The kernel with these parameters."""
         tail = len(parameters) - (1 if self.contexts.free_form else 2)

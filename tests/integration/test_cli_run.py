@@ -284,3 +284,17 @@ def test_a_cluster_without_a_token_is_joined_by_who_insists(project: Path) -> No
     with head_node(project, 26413, **disabled) as address:
         done = drbqo(project, *run_options(), "--address", address, "--insecure", **disabled)
     assert done.returncode == 0, done.stderr
+
+
+def test_more_folds_than_there_are_end_with_1_and_the_first_traceback(project: Path) -> None:
+    given = run_options(evaluations=60)
+    given[given.index("--folds") + 1] = "6"
+    done = drbqo(project, *given, "--quiet")
+    assert done.returncode == 1, done.stdout
+    assert done.stdout == ""
+    assert re.search(r"drbqo: Fold [345] of 6, counted from 0, failed \d times", done.stderr)
+    assert "miss = math.log10" in done.stderr
+    assert "IndexError: list index out of range" in done.stderr
+    shown = drbqo(project, "status", "runs/x").stdout
+    assert re.search(r"^folds      trained on 3 of 6 folds, \d+ evaluations failed", shown, re.M)
+    assert "state      failed" in shown

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import numpy as np
 import pytest
 
 import drbqo_ray as dr
+from drbqo_ray.cluster.run_many import run_many
 from drbqo_ray.cluster.run_report import journal_facts
+from drbqo_ray.errors import RunFailed
 from tests.faulty_objectives import BROKEN, one_broken_fold
-from tests.journal_checks import assert_sound
+from tests.fold_objectives import TwoFolds
+from tests.journal_checks import assert_sound, records_of
 from tests.local_ray import two_cpus  # noqa: F401
 
 pytestmark = [
@@ -77,3 +81,41 @@ def test_configs_that_all_have_a_failed_fold_are_not_ranked_by_the_others(tmp_pa
     for row in ranking.rows:
         assert (row.robust_rank, row.mean_rank, row.failures) == (None, None, 1)
         assert row.robust < left[row.config["x"]] - 0.01
+
+
+def test_folds_that_are_not_there_stop_a_run_and_the_first_traceback_is_shown(tmp_path):
+    space = {"x": dr.Float(0.0, 1.0)}
+    place = {"storage": tmp_path / "run", "progress": False, "max_in_flight": 1}
+    with pytest.raises(RunFailed) as caught:
+        dr.run(TwoFolds(), space, 4, n_evaluations=60, **place)
+    said = str(caught.value)
+    broken = int(re.match("Fold ([23]) of 4, counted from 0, failed 3 times", said)[1])
+    failed = [r for r in records_of(tmp_path / "run", "fail")]
+    asked = {r["id"]: r["context"] for r in records_of(tmp_path / "run", "ask")}
+    first = next(r for r in failed if asked[r["id"]] == broken)
+    assert f"The first of them was evaluation {first['id']} (fold {broken}, " in said
+    assert "IndexError: tuple index out of range" in said
+    assert "self.peaks[fold]" in said
+    assert str(tmp_path / "run") in said
+    assert len(failed) <= 5
+    assert records_of(tmp_path / "run", "finish")[-1]["reason"] == "failed"
+    # A resumed run judges anew: the objective may have been fixed.
+    more = dr.run(TwoFolds(), space, 4, n_evaluations=len(asked) + 2, resume=True,
+                  **place | {"max_consecutive_failures": None})  # fmt: skip
+    assert more.coverage.missing == (2, 3)
+    assert str(more.coverage).startswith("trained on 2 of 4 folds, ")
+    assert more.coverage.n_failed == sum(o.status == "failed" for o in more.observations)
+    assert more.first_failure.id == failed[0]["id"]
+
+
+def test_of_many_runs_each_says_which_fold_stopped_it(tmp_path):
+    found = run_many(TwoFolds(), {"x": dr.Float(0.0, 1.0)}, 3, n_evaluations=40, seeds=[0, 1],
+                     methods=["random"], progress=False)  # fmt: skip
+    for result in found:
+        assert result.stopped == "failed"
+        assert result.failure.startswith("Fold 2 of 3, counted from 0, failed 3 times")
+        assert "IndexError" in result.failure
+        assert result.coverage.missing == (2,)
+    frame = found.to_dataframe()
+    assert list(frame["folds"]) == [2, 2]
+    assert list(frame["failed"]) == [3, 3]

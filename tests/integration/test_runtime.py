@@ -139,13 +139,15 @@ def test_callbacks_and_standard_error_hear_of_everything_and_a_faulty_callback_b
 # Failures of the objective.
 
 
-def test_values_that_are_no_scores_are_failures_and_never_reach_the_model():
-    result = quick_run(Odd(), size=40, max_consecutive_failures=None, seed=1)
+def test_values_that_are_no_scores_are_failures_and_never_reach_the_model(tmp_path):
+    options = {"max_consecutive_failures": None, "storage": tmp_path / "run"}
+    result = quick_run(Odd(), size=40, seed=1, **options)
     failed = [o for o in result.observations if o.status == "failed"]
     good = [o for o in result.observations if o.status == "ok"]
     assert len(failed) > 5
     assert len(good) > 5
     assert all((o.score is None and "score" in o.reason) or "number" in o.reason for o in failed)
+    assert {record["cause"] for record in records_of(tmp_path / "run", "fail")} == {"value"}
     assert all(o.score == float(np.float32(o.config["x"])) for o in good)
     low, high = min(o.score for o in good), max(o.score for o in good)
     assert low <= result.recommendation.mean_value <= high + 0.5
@@ -372,11 +374,31 @@ def test_the_journal_holds_only_known_fields(tmp_path):
     quick_run(Slow(0.0), size=4, storage=tmp_path / "run", **options)
     fields = {record.kind: set(record.data) for record in read_journal(tmp_path / "run")}
     assert fields == {
-        "header": {"format", "problem"},
+        "header": {"format", "run", "problem"},
         "session": {"at", "n_evaluations", "resources", "max_in_flight", "timeout_seconds",
-                    "max_retries", "stop_when", "python", "numpy"},
+                    "max_retries", "max_consecutive_failures", "stop_when", "python", "numpy"},
         "fit": {"fit", "told"},
         "ask": {"id", "config", "context", "seed", "told", "batch", "at"},
         "tell": {"id", "score", "seconds", "at", "node", "attempts"},
         "finish": {"reason", "at"},
     }  # fmt: skip
+
+
+def test_numbers_of_numpy_may_be_passed_for_every_setting(tmp_path):
+    plain = {
+        "n_evaluations": 6, "seed": 3, "n_initial": 4, "uncertainty": 0.5, "max_in_flight": 1,
+        "timeout_seconds": 60.0, "max_retries": 1, "max_consecutive_failures": 5,
+    }  # fmt: skip
+    numpy = {name: np.array([value])[0] for name, value in plain.items()}
+    options = {"method": "drbqo", "progress": False, "resume": True}
+    place = {"storage": tmp_path, "name": "run"}
+    given = run(smooth, SPACE, np.int64(3), **options, **place, **numpy)
+    assert given.observations == run(smooth, SPACE, 3, **options, **place, **plain).observations
+    many = {name: numpy[name] for name in ("n_evaluations", "n_initial", "max_in_flight")}
+    seeds = np.array([3, 4])
+    found = run_many(
+        smooth, SPACE, np.int8(3), seeds=seeds, methods=np.array(["drbqo"]),
+        uncertainties=np.array([0.5]), progress=False, **many,
+    )  # fmt: skip
+    assert found[0].observations == given.observations
+    assert [result.name for result in found] == [f"drbqo_radius-0.5_seed-{k}" for k in (3, 4)]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from drbqo_ray.cluster.keeper import Keeper
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.run_problem import RunProblem
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Observation
 from drbqo_ray.scores import LARGEST_SCORE, read_score
@@ -46,11 +47,15 @@ class Rude:
 
 too_large = st.floats(min_value=LARGEST_SCORE, exclude_min=True, allow_infinity=True)
 not_finite = st.one_of(st.just(math.nan), too_large, too_large.map(lambda value: -value))
-no_scores = st.one_of(
+no_size = st.one_of(
     not_finite,
     not_finite.map(np.float64),
     not_finite.map(np.array),
     st.sampled_from([np.float32("nan"), np.float16("inf"), 1e308, -1e308]),
+    st.integers(min_value=10**101),
+    st.integers(max_value=-(10**400)),
+)
+no_numbers = st.one_of(
     st.none(),
     st.booleans(),
     st.booleans().map(np.bool_),
@@ -59,8 +64,6 @@ no_scores = st.one_of(
     st.binary(),
     st.complex_numbers(),
     st.complex_numbers(allow_nan=False).map(np.complex128),
-    st.integers(min_value=10**101),
-    st.integers(max_value=-(10**400)),
     st.decimals(),
     st.lists(st.floats(), max_size=3),
     st.lists(st.floats(), max_size=3).map(np.array),
@@ -68,6 +71,7 @@ no_scores = st.one_of(
     st.sampled_from([object(), float, np.datetime64("2020-01-01"), np.array("0.5"), Rude()]),
     st.sampled_from([decimal.Decimal("0.5"), np.ma.masked, np.timedelta64(1, "s")]),
 )
+no_scores = st.one_of(no_size, no_numbers)
 usable = st.floats(min_value=-LARGEST_SCORE, max_value=LARGEST_SCORE)
 scores = st.one_of(
     usable,
@@ -146,14 +150,30 @@ def optimizer() -> Optimizer:
 
 
 @many
-@given(value=no_scores)
-def test_what_is_no_score_never_reaches_the_model(optimizer: Optimizer, value: object) -> None:
+@given(value=no_size)
+def test_a_number_that_is_no_score_never_reaches_the_model(
+    optimizer: Optimizer, value: object
+) -> None:
     before = optimizer._history.scores().tolist()
     assert_failed(optimizer.tell(optimizer.ask().id, value))
     assert optimizer._history.scores().tolist() == [*before, min(before)]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "0.5", 1j, 1e308, True])
+@many
+@given(value=no_numbers)
+def test_what_is_no_number_is_refused_and_leaves_no_trace(
+    optimizer: Optimizer, value: object
+) -> None:
+    asked = optimizer.pending[0] if optimizer.pending else optimizer.ask()
+    before = (optimizer.observations, optimizer.pending, len(optimizer._history))
+    with pytest.raises(InvalidInput, match="A score is one number"):
+        optimizer.tell(asked.id, value)
+    with pytest.raises(InvalidInput, match="A score is one number"):
+        optimizer.observe(asked.config, asked.context, value)
+    assert (optimizer.observations, optimizer.pending, len(optimizer._history)) == before
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308])
 def test_what_is_no_score_leaves_the_best_config_as_it_was(value: object) -> None:
     optimizer = told(value)
     assert optimizer.recommend().config == told().recommend().config

@@ -12,13 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from drbqo_ray import cli as command_line
-from drbqo_ray.cli import cli, limits, main
+from drbqo_ray.cli import cli, conclude, limits, main
 from drbqo_ray.cluster.outcome import Outcome
+from drbqo_ray.cluster.result import Result as RunResult
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster_access import ClusterRefused, check_token, connect
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.journal import JOURNAL, Journal
 from drbqo_ray.methods import METHODS
+from drbqo_ray.records import Observation, Recommendation
 
 ROOT = Path(__file__).parents[2]
 MODULE = """
@@ -112,6 +114,9 @@ def run_with(**changes: str | None) -> Result:
         ({"resources": "A100=0"}, "A100=1"),
         ({"timeout": "0"}, "--timeout"),
         ({"max_in_flight": "0"}, "--max-in-flight"),
+        ({"max_consecutive_failures": "0"}, "--max-consecutive-failures"),
+        ({"max_consecutive_failures": "2.5"}, "whole number >= 1, or never"),
+        ({"max_consecutive_failures": "none"}, "whole number >= 1, or never"),
         ({"address": "ray://host:1"}, "host:port"),
         ({"address": "127.0.0.1:1"}, "--insecure"),
     ],
@@ -144,6 +149,7 @@ def test_the_help_of_every_command_names_its_options() -> None:
         text = invoke(command, "--help").stdout
         for option in ("--cpus", "--gpus", "--resources", "--timeout", "--address", "--insecure"):
             assert option in text
+        assert "--max-consecutive-failures" in text
     assert "0 done, 1 the run failed, 2 bad usage, 130 interrupted" in invoke("--help").stdout
 
 
@@ -174,11 +180,14 @@ def test_methods_are_listed() -> None:
     ]
 
 
-def write_run(directory: Path, name: str = "C", finish: bool = True, told: int = 4) -> Journal:
+def write_run(
+    directory: Path, name: str = "C", finish: bool = True, told: int = 4, budget: int | None = 6
+) -> Journal:
     space = {name: {"type": "float", "low": 0.1, "high": 1.0}}
     problem = RunProblem.of(space, 3, {"n_initial": 3}, object(), "own_folds:good")
     journal = Journal.create(directory, problem.header())
-    journal.append("session", {"at": 0.0, "n_evaluations": 6, "resources": {"CPU": 2.0}})
+    total = {} if budget is None else {"n_evaluations": budget}
+    journal.append("session", {"at": 0.0, "resources": {"CPU": 2.0}} | total)
     optimizer = problem.optimizer()
     for id in range(told + 1):
         asked = optimizer.ask()
@@ -211,6 +220,8 @@ def test_status_shows_counts_folds_and_the_best_config(tmp_path: Path) -> None:
     assert " robust, " in lines["best"]
     assert lines[""].startswith("C = ")
     assert lines["failure"] == r"evaluation 1: ValueError: \x1b[2J[red]no"
+    assert lines["folds"].startswith("trained on ")
+    assert " of 3 folds, 1 evaluation failed" in lines["folds"]
 
 
 def test_status_works_while_the_run_is_under_way_and_changes_nothing(tmp_path: Path) -> None:
@@ -280,14 +291,104 @@ def test_resume_refuses_a_run_that_another_process_works_on(tmp_path: Path) -> N
     assert f"process {os.getpid()}" in result.stderr
 
 
+@pytest.mark.parametrize(("more", "said"), [([], "4 of 4"), (["--evaluations", "2"], "4 of 2")])
+def test_resuming_a_run_that_is_over_says_so_at_once_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], said: str
+) -> None:
+    write_run(tmp_path / "run", budget=4).close()
+    before = (tmp_path / "run" / JOURNAL).read_bytes()
+    for name in ("cluster_access.connect", "cluster.runner.run"):
+        monkeypatch.setattr(f"drbqo_ray.{name}", lambda *given, **options: pytest.fail("started"))
+    Path("own_folds.py").unlink()
+    result = invoke("resume", "run", "--address", "127.0.0.1:1", *more)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        f"drbqo: nothing to do: {said} evaluations are done. To go on, pass --evaluations with a"
+        " new total above 4.\n"
+    )
+    shown = invoke("status", "run").stdout.splitlines()
+    assert result.stdout.splitlines()[1:] == shown[6:-1]
+    assert (tmp_path / "run" / JOURNAL).read_bytes() == before
+
+
+def test_resuming_a_run_that_is_over_does_not_even_load_ray(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", budget=4).close()
+    code = (
+        "import sys\n"
+        "from drbqo_ray.cli import cli\n"
+        "try:\n"
+        "    cli.main(['resume', 'run'], standalone_mode=False)\n"
+        "finally:\n"
+        "    assert 'ray' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" in done.stderr
+
+
+def test_a_run_that_never_said_how_many_evaluations_it_has_asks_for_them(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", budget=None).close()
+    result = invoke("resume", "run")
+    assert result.exit_code == 2
+    assert "--evaluations" in result.stderr
+
+
+def ended(recommended: bool, stopped: str = "finished") -> RunResult:
+    found = Recommendation({"C": 2.0}, 0.75, 0.8, [0.5, 0.5], [0.7, 0.9], [0.0, 0.0], 0.0)
+    reason = "Traceback (most recent call last):\n  here\nIndexError: no rows \x1b[2J"
+    seen = [
+        Observation(0, {"C": 1.0}, 0, "ok", 0.5),
+        Observation(1, {"C": 1.0}, 1, "failed", None, reason),
+        Observation(2, {"C": 1.0}, 2, "failed", None, "another"),
+    ]
+    best = found if recommended else None
+    return RunResult("x", best, seen, Path("runs/x"), stopped, n_folds=3)
+
+
+@pytest.mark.parametrize(("stopped", "code"), [("finished", 1), ("interrupted", 130)])
+def test_a_run_that_can_recommend_nothing_ends_with_1_and_its_first_traceback(
+    stopped: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        conclude(ended(False, stopped))
+    assert end.value.code == code
+    said = capsys.readouterr()
+    assert "best       none" in said.out
+    assert "folds      trained on 1 of 3 folds, 2 evaluations failed" in said.out
+    if stopped == "finished":
+        assert said.err == (
+            "drbqo: nothing can be recommended: every config has a failed fold. The first failure"
+            " was evaluation 1 (fold 1, {'C': 1.0}):\n"
+            "Traceback (most recent call last):\n  here\nIndexError: no rows \\x1b[2J\n"
+        )
+
+
+def test_a_run_with_a_recommendation_ends_with_0_and_says_what_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    conclude(ended(True))
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.splitlines()[1:3] == [
+        "folds      trained on 1 of 3 folds, 2 evaluations failed; no score on fold 1, 2",
+        "best       0.75 robust, 0.8 mean",
+    ]
+
+
 def options(**given: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = {"cpus": None, "gpus": None, "resources": ()}
-    return nothing | {"max_in_flight": None, "timeout": None} | given
+    nothing |= {"max_in_flight": None, "timeout": None, "max_consecutive_failures": None}
+    return nothing | given
 
 
 def test_only_limits_that_were_given_are_passed_on() -> None:
     assert limits(options()) == {}
     assert limits(options(cpus=0.0)) == {"resources": {"CPU": 0.0}}
+    assert limits(options(max_consecutive_failures=4)) == {"max_consecutive_failures": 4}
+    assert limits(options(max_consecutive_failures="never")) == {"max_consecutive_failures": None}
     assert limits(options(gpus=1.0, resources=(("A100", 0.5),), timeout=9.0, max_in_flight=2)) == {
         "resources": {"A100": 0.5, "GPU": 1.0}, "timeout_seconds": 9.0, "max_in_flight": 2,
     }  # fmt: skip

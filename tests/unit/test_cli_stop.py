@@ -85,6 +85,8 @@ def test_a_run_that_is_sure_stays_so_when_it_is_resumed(stopped: Path, more: lis
     before = stopped.read_bytes()
     result = invoke("resume", "run", "--quiet", *more)
     assert result.exit_code == 0, result.output
+    assert "nothing to do: sure enough after " in result.stderr
+    assert "another --stop-when" in result.stderr
     shown = invoke("status", "run").stdout.splitlines()
     assert result.stdout.splitlines()[1].startswith("stopped    sure enough after ")
     assert result.stdout.splitlines()[2:] == shown[7:]

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 from pathlib import Path
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_what_was_appended_reads_back_in_order_after_reopening(tmp_path):
     assert [(r.seq, r.kind) for r in records] == [
         (0, "header"), (1, "ask"), (2, "tell"), (3, "note"),
     ]  # fmt: skip
-    assert records[0].data == {"format": 1, "problem": PROBLEM}
+    assert records[0].data == {"format": 2, "run": ANY, "problem": PROBLEM}
     assert records[1].data == {"id": 0, "config": {"C": 0.1}}
     assert [r.seq for r in read_journal(tmp_path / "run")] == [0, 1, 2, 3, 4]
 

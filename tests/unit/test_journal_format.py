@@ -23,6 +23,7 @@ def crafted(body: str) -> bytes:
 
 
 def header_line() -> bytes:
+    """The header of a journal of format 1."""
     return journal_format.encode_header(PROBLEM)
 
 
@@ -83,6 +84,10 @@ def test_a_line_of_bytes_that_are_no_text_is_refused_even_with_the_right_checksu
         '"seq":0,"kind":"header","data":{"format":1}}',
         '"seq":0,"kind":"header","data":{"format":true,"problem":{}}}',
         '"seq":0,"kind":"header","data":{"format":1,"problem":[]}}',
+        '"seq":0,"kind":"header","data":{"format":1,"run":"0123456789abcdef","problem":{}}}',
+        '"seq":0,"kind":"header","data":{"format":2,"problem":{}}}',
+        '"seq":0,"kind":"header","data":{"format":2,"run":"one","problem":{}}}',
+        '"seq":0,"kind":"header","data":{"format":2,"run":7,"problem":{}}}',
     ],
 )
 def test_a_journal_whose_first_record_is_no_header_is_refused(tmp_path, first):
@@ -119,8 +124,8 @@ def test_the_golden_journal_of_format_1_reads_exactly_and_is_still_written_so(tm
 
 
 @pytest.mark.parametrize("content", [
-    (GOLDEN / "journal-format-2.jsonl").read_bytes(),
-    crafted('"seq":0,"kind":"header","data":{"format":2,"problem":{}}}'),
+    (GOLDEN / "journal-format-3.jsonl").read_bytes(),
+    crafted('"seq":0,"kind":"header","data":{"format":3,"problem":{}}}'),
     crafted('"seq":0,"kind":"header","data":{"format":0,"problem":{}}}'),
 ])  # fmt: skip
 def test_a_journal_of_another_format_is_refused_and_left_untouched(tmp_path, content):
@@ -131,7 +136,7 @@ def test_a_journal_of_another_format_is_refused_and_left_untouched(tmp_path, con
         lambda: Journal.attach(run, PROBLEM),
         lambda: list(read_journal(run)),
     ):
-        with pytest.raises(JournalError, match=r"reads journals of format 1.*Upgrade"):
+        with pytest.raises(JournalError, match=r"reads journals of format 1 and 2.*Upgrade"):
             opening()
     assert (run / "journal.jsonl").read_bytes() == content
     assert not (run / "journal.jsonl.torn").exists()
@@ -144,3 +149,72 @@ def test_a_line_is_valid_json_for_any_other_tool(tmp_path):
     assert lines[-1] == b""
     assert [json.loads(line)["seq"] for line in lines[:-1]] == [0, 1]
     assert all(line.isascii() for line in lines)
+
+
+def spliced(directory: Path, *places: int) -> bytes:
+    """A journal whose records at these places come from another run of the same problem."""
+    lines = []
+    for name in ("one", "other"):
+        with Journal.create(directory / name, PROBLEM) as run:
+            for score in (0.25, 0.5, 0.75):
+                run.append("tell", {"score": score if name == "one" else -score})
+            lines.append(run.path.read_bytes().splitlines(keepends=True))
+    mine, others = lines
+    content = b"".join(others[k] if k in places else line for k, line in enumerate(mine))
+    (directory / "one" / "journal.jsonl").write_bytes(content)
+    return content
+
+
+@pytest.mark.parametrize("places", [(1,), (2,), (1, 2), (2, 3), (1, 2, 3), (0,)])
+def test_records_of_another_run_are_refused_although_they_are_intact(tmp_path, places):
+    content = spliced(tmp_path, *places)
+    run = tmp_path / "one"
+    for read in (lambda: list(read_journal(run)), lambda: Journal.open(run)):
+        with pytest.raises(JournalCorrupt, match="another run"):
+            read()
+    assert (run / "journal.jsonl").read_bytes() == content
+    assert not (run / "journal.jsonl.torn").exists()
+
+
+def test_a_last_record_of_another_run_is_not_read_and_the_loss_of_ours_is_noted(tmp_path):
+    spliced(tmp_path, 3)
+    assert [r.data.get("score") for r in read_journal(tmp_path / "one")] == [None, 0.25, 0.5]
+    with Journal.open(tmp_path / "one") as opened:
+        assert opened.recovery.lost_records == 1
+        assert [r.kind for r in opened.records()] == ["header", "tell", "tell", "note"]
+
+
+def test_a_damaged_header_with_records_after_it_is_no_new_run(tmp_path):
+    with Journal.create(tmp_path / "run", PROBLEM) as run:
+        run.append("tell", {"score": 0.25})
+        content = run.path.read_bytes().replace(b'"contexts":3', b'"contexts":4')
+    (tmp_path / "run" / "journal.jsonl").write_bytes(content)
+    (tmp_path / "run" / "acked").unlink()
+    with pytest.raises(JournalCorrupt, match="byte 0"):
+        Journal.attach(tmp_path / "run", PROBLEM)
+    assert (tmp_path / "run" / "journal.jsonl").read_bytes() == content
+
+
+def test_the_golden_journal_of_format_2_reads_exactly_and_is_still_written_so(tmp_path):
+    path = GOLDEN / "journal-format-2.jsonl"
+    header, *records = read_journal(path)
+    assert header.data == {"format": 2, "run": "0123456789abcdef", "problem": PROBLEM}
+    assert [(r.kind, r.data) for r in records] == [
+        ("ask", {"id": 0, "config": {"C": 0.1 + 0.2}, "context": 2, "seed": 7}),
+        ("tell", {"id": 0, "score": -5e-324}),
+    ]
+    key = journal_format.key_of(header)
+    lines = [journal_format.encode_record(r.seq, r.kind, r.data, key) for r in records]
+    written = journal_format.encode_header(PROBLEM, "0123456789abcdef") + b"".join(lines)
+    assert written == path.read_bytes()
+    with Journal.open(write_run(tmp_path / "run", written)) as opened:
+        assert opened.append("note", {}) == 3
+    assert [r.kind for r in read_journal(tmp_path / "run")][-1] == "note"
+
+
+def test_a_journal_of_format_1_is_written_on_in_its_own_format(tmp_path):
+    run = write_run(tmp_path / "run", header_line())
+    with Journal.open(run, PROBLEM) as opened:
+        opened.append("note", {})
+    expected = header_line() + journal_format.encode_record(1, "note", {})
+    assert (run / "journal.jsonl").read_bytes() == expected

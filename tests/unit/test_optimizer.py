@@ -157,7 +157,7 @@ def test_a_failed_fold_counts_as_the_worst_score_so_far():
 def test_only_failed_configs_leave_nothing_to_recommend():
     opt = make(contexts=2)
     opt.observe({"a": 0.5, "b": 1}, 0, 0.9)
-    opt.observe({"a": 0.5, "b": 1}, 1, None)
+    opt.observe({"a": 0.5, "b": 1}, 1, NAN)
     with pytest.raises(NothingObserved):
         opt.recommend()
 

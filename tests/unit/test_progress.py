@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drbqo_ray.coverage import Coverage
 from drbqo_ray.progress import (
     SECONDS_BETWEEN_LINES,
     LineProgress,
@@ -185,6 +186,21 @@ def test_the_last_word_is_the_recommendation_of_the_result(stream: io.StringIO) 
     progress.on_finish(Result())
     assert "0.875 ± 0.12" in stream.getvalue()
     assert "C=2.5" in stream.getvalue()
+
+
+@pytest.mark.parametrize("make", [io.StringIO, Terminal])
+def test_the_last_word_says_how_many_folds_have_a_score(make: type[io.StringIO]) -> None:
+    class Result:
+        coverage = Coverage(3, (2,), 1)
+
+    stream, clock = make(), Clock()
+    progress = make_progress(None, stream, clock)
+    progress.on_start("run", 4, 1)
+    play(progress, clock, 2)
+    assert "trained on" not in stream.getvalue()
+    progress.on_finish(Result())
+    said = " ".join(stream.getvalue().replace("│", " ").split())
+    assert "trained on 2 of 3 folds, 1 evaluation failed; no score" in said
 
 
 def test_an_unfinished_run_is_called_stopped() -> None:

@@ -58,7 +58,7 @@ def test_looking_at_an_empty_place_makes_nothing_and_beginning_makes_the_journal
     assert not list(tmp_path.iterdir())
     begin(place, problem_of(), resume=False)
     assert [set(header) for header in records_of(place.directory, "header")] == [
-        {"format", "problem"}
+        {"format", "run", "problem"}
     ]
 
 
