@@ -12,6 +12,7 @@ from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.history import History
 from drbqo_ray.records import Suggestion
 from drbqo_ray.space import Space
+from drbqo_ray.threads import one_thread
 
 Array = npt.NDArray[np.float64]
 
@@ -80,7 +81,7 @@ class Model:
             return None
         Z, c, y = self._history.Z.copy(), self._history.c.copy(), self._history.scores()
         surrogate = self._surrogate.with_fit(last)
-        return lambda: surrogate.fit(Z, c, y)
+        return one_thread(lambda: surrogate.fit(Z, c, y))
 
     def with_pending(
         self,

@@ -37,6 +37,7 @@ from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
 from drbqo_ray.stopping import Look, StopRule
+from drbqo_ray.threads import one_thread
 
 Array = npt.NDArray[np.float64]
 Rngs = Sequence[np.random.Generator]
@@ -113,6 +114,7 @@ class Optimizer:
     def ask(self) -> Suggestion: ...
     @overload
     def ask(self, q: int) -> list[Suggestion]: ...
+    @one_thread
     def ask(self, q: int | None = None) -> Suggestion | list[Suggestion]:
         """The next evaluation to run, or a list of q of them to run side by side."""
         count = 1 if q is None else _check_count("q", q, default=1)
@@ -306,6 +308,7 @@ class Optimizer:
         """Suggestions that were handed out and have no outcome yet."""
         return [own_copy(suggestion) for suggestion in self._evaluations.pending.values()]
 
+    @one_thread
     def recommend(self, report: Report | None = None) -> Recommendation:
         """The evaluated config with the best posterior value.
 
@@ -319,16 +322,19 @@ class Optimizer:
             _one_of("report", report, get_args(Report))
         return self._adviser.recommend(report)
 
+    @one_thread
     def certainty(self) -> Certainty:
         """How sure the recommendation is. Looking changes nothing that is asked later."""
         return self._adviser.certainty(self._chance(2**32 - 2))
 
+    @one_thread
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and standard deviations of configs in every context, on the scale of
         the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
         """
         return self._adviser.predict(configs)
 
+    @one_thread
     def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What evaluated configs are judged by in every context, on the scale of the scores told:
         m configs -> (m, n). Posterior means, or for the report "filled" the scores where there are

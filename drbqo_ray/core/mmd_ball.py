@@ -31,6 +31,7 @@ from drbqo_ray.core.uncertainty_set import (
     unit_rows,
 )
 from drbqo_ray.errors import InvalidInput
+from drbqo_ray.threads import one_thread
 
 _PIECES_PER_CONTEXT = 20
 
@@ -56,6 +57,7 @@ class MMDBall(UncertaintySet):
     _basis: FloatArray = field(init=False)
     _factor: tuple[FloatArray, bool] = field(init=False)
 
+    @one_thread
     def __post_init__(self) -> None:
         """Check the radius and the gram matrix; keep a read-only copy of the latter."""
         cure = "Pass a kernel evaluated on all pairs of contexts, for example the identity."
