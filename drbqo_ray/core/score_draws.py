@@ -41,6 +41,7 @@ Mask = npt.NDArray[np.bool_]
 
 EXACT_ROWS = 32
 DOUBLINGS, HALVINGS = 40, 40
+ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +88,20 @@ class ScoreDraws:
         return rows
 
     def _lowered(self, rows: Array, missing: Mask, values: Array) -> Array:
-        """Rows (k, n) whose missing folds are lowered until their robust values are `values`."""
+        """Rows (k, n) whose missing folds are lowered until their robust values are `values`.
+
+        Values that differ by rounding only agree: a fold that the adversary cannot weigh would be
+        lowered without end for them, and one that it would not weigh until it can.
+        """
 
         def too_high(by: Array) -> Mask:
             return self._solve(rows - by[:, None] * missing) > values
 
-        high = too_high(np.zeros(len(rows))).astype(np.float64)
+        rounding = ROUNDING * (1.0 + np.abs(rows).max(axis=1, initial=0.0))
+        lower = self._solve(rows) > values + rounding
+        high = lower.astype(np.float64)
         for _ in range(DOUBLINGS):
-            still = too_high(high)
+            still = too_high(high) & lower
             if not still.any():
                 break
             high[still] *= 2
