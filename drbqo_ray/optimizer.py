@@ -32,7 +32,7 @@ from drbqo_ray.errors import InvalidInput
 from drbqo_ray.evaluations import Evaluations, own_copy
 from drbqo_ray.history import History
 from drbqo_ray.methods import Report, find_method
-from drbqo_ray.model import Model
+from drbqo_ray.model import Model, warn_of_many_contexts
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import read_score
 from drbqo_ray.space import Space, as_space
@@ -89,6 +89,7 @@ class Optimizer:
         self.space = as_space(space)
         checked = check_contexts(contexts)
         self.n_contexts = checked if isinstance(checked, int) else len(checked)
+        warn_of_many_contexts(self.n_contexts)
         self.method = find_method(method, context_rule)
         self.uncertainty = as_uncertainty(uncertainty, self.n_contexts)
         self.reference = reference_weights(reference, self.n_contexts)

@@ -39,7 +39,7 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-EXACT_ROWS = 32
+EXACT_ROWS, EXACT_PAIRS = 32, 4096
 DOUBLINGS, HALVINGS = 40, 40
 ROUNDING = 1e-10
 
@@ -80,7 +80,8 @@ class ScoreDraws:
         missing = np.isnan(scores)
         rows = np.where(missing, gp.means(x), scores)
         order = np.argsort(-self._solve(rows), kind="stable")
-        near, far = order[:EXACT_ROWS], order[EXACT_ROWS:]
+        exact = max(1, min(EXACT_ROWS, EXACT_PAIRS // len(self.q)))
+        near, far = order[:exact], order[exact:]
         expected = self.robust(gp, x[near], scores[near]).mean(axis=1)
         rows[near] = self._lowered(rows[near], missing[near], expected)
         taken = -float(self._solve(self.normals).mean())  # by the adversary, of unit noise
