@@ -29,6 +29,7 @@ JOBS: dict[str, list[str]] = {
     "model": ["bench_model"],
     "runtime": ["bench_runtime"],
     "journal": ["bench_journal"],
+    "threads": ["bench_threads"],
     "worst_case": ["bench_worst_case"],
     "logistic": ["bench_logistic"],
     "cnn": ["bench_cnn"],

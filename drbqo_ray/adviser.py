@@ -167,13 +167,13 @@ class Adviser:
         return Certainty(found.probability, (ends[0], ends[1]), fit.scale * found.loss)
 
     def _robust_draws(self, numbers: Indices, rng: np.random.Generator) -> Array:
-        """Draws of the robust values of k configs, and of the best config of each draw,
-        (T, k + 1).
+        """Draws of the robust values of k configs, the recommended one first, and of the best
+        config of each draw, (T, k + 1).
 
         Where configs are judged by their scores, those that are there stay, and the missing ones
         are drawn with their noise.
         """
-        fit, gp = self.model.look()
+        _, gp = self.model.look()
         paths = draw_paths(gp, [rng] * DRAWS_TOGETHER)
         robust = RobustPaths(paths, self.uncertainty, self.reference)
         U = maximize(robust, self.space, self.incumbents(gp), rng, lean=True)
@@ -182,10 +182,36 @@ class Adviser:
         rows = np.concatenate([seen, new[:, None]], axis=1)
         if self.report == "filled":
             rows += math.sqrt(gp.kernel.noise) * rng.standard_normal(rows.shape)
-            scores = (self.history.table(numbers) - fit.center) / fit.scale
-            rows[:, :-1] = np.where(np.isnan(scores), rows[:, :-1], scores)
+            rows[:, :-1] = self._with_scores(rows[:, :-1], numbers)
+            rows[:, -1] = self._best_of_draws(rows, numbers, U)
         values = self._values(rows.reshape(-1, len(self.reference)), "robust")
         return values.reshape(rows.shape[:2])
+
+    def _best_of_draws(self, rows: Array, numbers: Indices, U: Array) -> Array:
+        """Draws of scores (T, n) of the best config of each draw, at U (T, p), from draws
+        (T, k + 1, n) of those of k configs and of it.
+
+        A config that was seen before is the same one here: it has its scores, and among the k the
+        same draws of missing ones. A failed fold rules it out, so the recommended one, the first
+        of the k, stands in its place.
+        """
+        usable, best = set(self.history.usable.tolist()), rows[:, -1].copy()
+        for t, u in enumerate(U):
+            number = self.history.number_of(self.space.to_unit(self.space.from_unit(u)))
+            if number is None:
+                continue
+            place = np.flatnonzero(numbers == number) if number in usable else [0]
+            if len(place):
+                best[t] = rows[t, place[0]]
+            else:
+                best[t] = self._with_scores(best[t], np.array([number]))[0]
+        return best
+
+    def _with_scores(self, draws: Array, numbers: Indices) -> Array:
+        """Draws of scores (..., k, n) of k configs, with the scores that are there in place."""
+        fit, _ = self.model.look()
+        scores = (self.history.table(numbers) - fit.center) / fit.scale
+        return np.where(np.isnan(scores), draws, scores)
 
     def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What m evaluated configs are judged by, on the user's scale, (m, n)."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +14,12 @@ from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.history import History
 from drbqo_ray.records import Suggestion
 from drbqo_ray.space import Space
+from drbqo_ray.threads import one_thread
 
 Array = npt.NDArray[np.float64]
 
 PENDING_LIMIT = 256
+MANY_CONTEXTS = 500
 
 
 class Model:
@@ -85,7 +89,7 @@ class Model:
             return None
         Z, c, y = self._history.Z.copy(), self._history.c.copy(), self._history.scores()
         surrogate = self._surrogate.with_fit(last)
-        return lambda: surrogate.fit(Z, c, y)
+        return one_thread(lambda: surrogate.fit(Z, c, y))
 
     def with_pending(
         self,
@@ -130,3 +134,18 @@ class Model:
         z = self._space.features(np.array([points[id] for id in ids]))
         order = np.argsort(gp.kernel.distances(z, near).min(axis=1), kind="stable")
         return [ids[k] for k in np.sort(order[:PENDING_LIMIT])]
+
+
+@cache
+def warn_of_many_contexts(n: int) -> None:
+    """Say once what so many contexts cost; the figures are those of one core, to a factor of 3."""
+    if n < MANY_CONTEXTS:
+        return
+    thousands = n / 1000
+    warnings.warn(
+        f"{n} contexts are many. With foldwise a suggestion takes about {0.4 * thousands**3:.1g} s,"
+        f" a look at the certainty {3 * thousands**2:.1g} s, a fit to 1,000 scores 10 s, and the"
+        f" model {0.1 + 0.2 * thousands**2:.1g} GB; the time grows with the cube of the contexts."
+        " Fewer and larger folds are cheaper, such as KFold(10) in place of LeaveOneOut.",
+        stacklevel=3,
+    )

@@ -32,11 +32,12 @@ from drbqo_ray.errors import InvalidInput
 from drbqo_ray.evaluations import Evaluations, own_copy
 from drbqo_ray.history import History
 from drbqo_ray.methods import Report, find_method
-from drbqo_ray.model import Model
+from drbqo_ray.model import Model, warn_of_many_contexts
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.scores import told_score
 from drbqo_ray.space import Space, as_space
 from drbqo_ray.stopping import Look, StopRule
+from drbqo_ray.threads import one_thread
 
 Array = npt.NDArray[np.float64]
 Rngs = Sequence[np.random.Generator]
@@ -88,6 +89,7 @@ class Optimizer:
         self.space = as_space(space)
         checked = check_contexts(contexts)
         self.n_contexts = checked if isinstance(checked, int) else len(checked)
+        warn_of_many_contexts(self.n_contexts)
         self.method = find_method(method, context_rule)
         self.uncertainty = as_uncertainty(uncertainty, self.n_contexts)
         self.reference = reference_weights(reference, self.n_contexts)
@@ -113,6 +115,7 @@ class Optimizer:
     def ask(self) -> Suggestion: ...
     @overload
     def ask(self, q: int) -> list[Suggestion]: ...
+    @one_thread
     def ask(self, q: int | None = None) -> Suggestion | list[Suggestion]:
         """The next evaluation to run, or a list of q of them to run side by side."""
         count = 1 if q is None else _check_count("q", q, default=1)
@@ -306,6 +309,7 @@ class Optimizer:
         """Suggestions that were handed out and have no outcome yet."""
         return [own_copy(suggestion) for suggestion in self._evaluations.pending.values()]
 
+    @one_thread
     def recommend(self, report: Report | None = None) -> Recommendation:
         """The evaluated config with the best posterior value.
 
@@ -319,16 +323,19 @@ class Optimizer:
             _one_of("report", report, get_args(Report))
         return self._adviser.recommend(report)
 
+    @one_thread
     def certainty(self) -> Certainty:
         """How sure the recommendation is. Looking changes nothing that is asked later."""
         return self._adviser.certainty(self._chance(2**32 - 2))
 
+    @one_thread
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and standard deviations of configs in every context, on the scale of
         the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
         """
         return self._adviser.predict(configs)
 
+    @one_thread
     def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What evaluated configs are judged by in every context, on the scale of the scores told:
         m configs -> (m, n). Posterior means, or for the report "filled" the scores where there are

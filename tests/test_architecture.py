@@ -17,12 +17,13 @@ MAX_FILE_LINES = 600  # a file is as long as its idea; from 500 lines on, ask wh
 MAX_FUNCTION_LINES = 50
 
 # room -> (its modules, the rooms it may import from besides its own)
-BASE = ("words", "space")
+BASE = ("words", "space", "threads")
 MODEL = (*BASE, "core", "recipes", "optimizer")
 BESIDE = ("journal", "objective", "screen", "domains")
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "words": (("errors", "records", "scores", "coverage"), ()),
     "space": (("parameters", "normal_parameter", "foreign_domains", "space"), ("words",)),
+    "threads": (("threads",), ()),
     "core": (("core", "core.*"), BASE),
     "recipes": (("methods", "history", "design", "evaluations", "model", "certainty", "stopping",
                  "adviser"), (*BASE, "core")),

@@ -20,7 +20,6 @@ from drbqo_ray.cluster.keeper import Final, Keeper, Snapshot
 from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.cluster.storage import Place
-from drbqo_ray.cluster.tasks import limit_threads
 from drbqo_ray.errors import DrbqoError
 from drbqo_ray.mirror import ObjectStoreMirror
 from drbqo_ray.records import Observation, Suggestion
@@ -40,7 +39,6 @@ class RunActor:
     def __init__(
         self, place: Place, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
     ) -> None:
-        limit_threads(1)
         self._incarnation = uuid.uuid4().hex
         self._started: dict[tuple[int, int], float] = {}
         self._keeper: Keeper | None = None

@@ -12,7 +12,8 @@ SMALL = 64
 
 
 class FitsBeside:
-    """At most one fit under way; it is put into use by the first `follow` after it is done.
+    """At most one fit under way; it is put into use by the first `follow` after it is done, unless
+    the model made a later one itself meanwhile.
 
     A run with one slot keeps making its fits at once: what it asks depends on nothing but its
     scores. So does little data, where a fit takes no longer than a suggestion.
@@ -26,7 +27,7 @@ class FitsBeside:
         """Put a finished fit into use, and start the one that is due."""
         fit = model.last_fit
         model.fits_beside = beside and fit is not None and fit.size >= SMALL
-        if not model.fits_beside:
+        if fit is None or not model.fits_beside:
             return
         if self._thread is not None:
             if self._thread.is_alive():
@@ -34,7 +35,8 @@ class FitsBeside:
             self._thread = None
             if isinstance(self._done, BaseException):
                 raise self._done
-            model.last_fit = self._done
+            if self._done is not None and self._done.size > fit.size:
+                model.last_fit = self._done
         job = model.fit_job()
         if job is not None:
             self._thread = threading.Thread(target=self._run, args=(job,), name="fit", daemon=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from time import monotonic
 from typing import Any
@@ -14,9 +12,7 @@ from drbqo_ray.cluster.outcome import Outcome
 from drbqo_ray.objective import FoldObjective
 from drbqo_ray.records import Suggestion
 from drbqo_ray.scores import read_score
-
-_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_pools: tuple[int, Any] = (-1, None)
+from drbqo_ray.threads import limit_threads
 
 
 def evaluate_fold(
@@ -50,29 +46,6 @@ def evaluate_fold(
         node=ray.get_runtime_context().get_node_id()[:12],
         attempts=attempt,
     )
-
-
-def limit_threads(threads: int) -> None:
-    """Cap the threads of numerical libraries, loaded or not.
-
-    Worker processes are reused by tasks of other sizes, so this is set anew in every task.
-    """
-    for variable in _VARIABLES:
-        os.environ[variable] = str(threads)
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "set_num_threads"):
-        torch.set_num_threads(threads)
-    _loaded_pools().limit(limits=threads)
-
-
-def _loaded_pools() -> Any:
-    """The thread pools of the loaded libraries, looked up again when modules were imported."""
-    global _pools
-    from threadpoolctl import ThreadpoolController
-
-    if _pools[0] != len(sys.modules):
-        _pools = (len(sys.modules), ThreadpoolController())
-    return _pools[1]
 
 
 def _traceback(error: BaseException) -> str:

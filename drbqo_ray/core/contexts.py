@@ -24,6 +24,7 @@ from drbqo_ray.errors import InvalidInput
 Array = npt.NDArray[np.float64]
 
 MOST_CONTEXTS = 10_000
+GAPS_LIMIT = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +74,31 @@ class EmbeddedContexts:
         return (np.log(0.05), np.log(100.0))
 
     @cached_property
+    def _many_folds(self) -> bool:
+        """Whether these are one-hot folds, too many for gaps, which are n^3 numbers."""
+        return self.n > GAPS_LIMIT and np.array_equal(self.points, np.eye(self.n))
+
+    @cached_property
     def _gaps(self) -> Array:
         gap = self.points[:, None, :] - self.points[None, :, :]
         return (gap**2).reshape(self.n * self.n, -1)  # (n n, m)
 
     def matrix(self, parameters: Array) -> Array:
         """Squared distances D2 (n, n)."""
-        return (self._gaps @ np.exp(-2 * parameters)).reshape(self.n, self.n)
+        scales = np.exp(-2 * parameters)  # (m,)
+        if self._many_folds:
+            D2 = scales[:, None] + scales
+            np.fill_diagonal(D2, 0.0)
+            return D2
+        return (self._gaps @ scales).reshape(self.n, self.n)
 
     def pull_back(self, parameters: Array, G: Array) -> Array:
         """Derivative by the parameters (m,) from the derivative G (n, n) by D2."""
-        return -2 * np.exp(-2 * parameters) * (G.ravel() @ self._gaps)
+        if self._many_folds:
+            by_scale = G.sum(axis=0) + G.sum(axis=1) - 2 * np.diagonal(G)
+        else:
+            by_scale = G.ravel() @ self._gaps
+        return -2 * np.exp(-2 * parameters) * by_scale
 
 
 @dataclass(frozen=True)

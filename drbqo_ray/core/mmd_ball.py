@@ -31,6 +31,7 @@ from drbqo_ray.core.uncertainty_set import (
     unit_rows,
 )
 from drbqo_ray.errors import InvalidInput
+from drbqo_ray.threads import one_thread
 
 _PIECES_PER_CONTEXT = 20
 
@@ -56,6 +57,7 @@ class MMDBall(UncertaintySet):
     _basis: FloatArray = field(init=False)
     _factor: tuple[FloatArray, bool] = field(init=False)
 
+    @one_thread
     def __post_init__(self) -> None:
         """Check the radius and the gram matrix; keep a read-only copy of the latter."""
         cure = "Pass a kernel evaluated on all pairs of contexts, for example the identity."
@@ -109,8 +111,8 @@ class MMDBall(UncertaintySet):
         if self._unit_radius > 0.0 and q.size > 1:
             apart = (x + 1.0) - 1.0  # differences below rounding become ties
             p -= self._unit_radius * self._steepest(apart)
-            for row in np.flatnonzero(p.min(axis=-1) < 0.0):
-                p[row] = _path_end(apart[row], q, self._metric, self._unit_radius)
+            outside = np.flatnonzero(p.min(axis=-1) < 0.0)
+            p[outside] = _path_ends(apart[outside], q, self._metric, self._unit_radius)
             p = self._drawn_inside(p, q)
         return finish(x, shift, scale, p)
 
@@ -141,10 +143,11 @@ def _zero_sum_basis(n: int) -> FloatArray:
     return basis
 
 
-def _path_end(
+def _path_ends(
     x: FloatArray, q: FloatArray, metric: FloatArray, rho: float, jitter: float = 1e-12
 ) -> FloatArray:
-    """Follow the optimum p(t) from q, piece by linear piece, until its K-distance is rho.
+    """Follow the optimum p(t) of each row from q, piece by linear piece, until its K-distance is
+    rho. All rows take their next piece together.
 
     Along the path a context leaves when its weight falls to 0 and returns when its multiplier
     does, as in Markowitz' critical line method. A context that has just switched does not switch
@@ -152,62 +155,77 @@ def _path_end(
     again with jitter on K, which never leads out of the ball.
 
     Args:
-        x: one unit row, shape (n,).
+        x: unit rows, shape (m, n).
         q: reference weights, shape (n,).
         metric: K, shape (n, n), positive definite.
         rho: radius on the scale of K.
-        jitter: added to the diagonal of K should the path cycle.
+        jitter: added to the diagonal of K should a path cycle.
 
     Returns:
-        Weights, shape (n,).
+        Weights, shape (m, n).
     """
-    n = q.size
-    active = np.ones(n, dtype=bool)
-    t, switched = 0.0, -1
+    m, n = x.shape
+    ends = np.empty((m, n))
+    active = np.ones((m, n), dtype=bool)
+    t, switched = np.zeros(m), np.full(m, -1)
+    going = np.arange(m)
     for _ in range(_PIECES_PER_CONTEXT * n):
-        p_0, p_1, gap_0, gap_1 = _piece(x, q, metric, active)
-        level, slope = np.where(active, p_0, gap_0), np.where(active, p_1, gap_1)
-        falling = slope < 0.0
-        if switched >= 0:
-            falling[switched] = False
+        if not len(going):
+            return ends
+        p_0, p_1, gap_0, gap_1 = _pieces(x[going], q, metric, active[going])
+        level = np.where(active[going], p_0, gap_0)
+        slope = np.where(active[going], p_1, gap_1)
+        falling = (slope < 0.0) & (np.arange(n) != switched[going, None])
         event = np.where(falling, level, np.inf) / np.where(falling, -slope, 1.0)
-        switched = int(np.argmin(event))
-        t_end = max(t, _strength(p_0 - q, p_1, metric, rho))
-        if t_end <= max(t, event[switched]):
-            return np.maximum(p_0 if np.isinf(t_end) else p_0 + t_end * p_1, 0.0)
-        t = max(t, float(event[switched]))
-        active[switched] = not active[switched]
-    return _path_end(x, q, metric + jitter * np.eye(n), rho, 100.0 * jitter)
+        first = np.argmin(event, axis=1)
+        t_event = np.take_along_axis(event, first[:, None], axis=1)[:, 0]
+        t_end = np.maximum(t[going], _strengths(p_0 - q, p_1, metric, rho))
+        done = t_end <= np.maximum(t[going], t_event)
+        finite = np.where(np.isinf(t_end), 0.0, t_end)
+        ends[going[done]] = np.maximum(p_0 + finite[:, None] * p_1, 0.0)[done]
+        t[going] = np.maximum(t[going], t_event)
+        switched[going] = first
+        going, first = going[~done], first[~done]
+        active[going, first] = ~active[going, first]
+    ends[going] = _path_ends(x[going], q, metric + jitter * np.eye(n), rho, 100.0 * jitter)
+    return ends
 
 
-def _piece(
+def _pieces(
     x: FloatArray, q: FloatArray, metric: FloatArray, active: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Weights p_0 + t p_1 and multipliers gap_0 + t gap_1 of p >= 0 while `active` stays."""
-    n = x.size
-    inside = np.flatnonzero(active)
-    k = inside.size
-    system = np.ones((k + 1, k + 1))
-    system[:k, :k] = metric[np.ix_(inside, inside)]
-    system[k, k] = 0.0
+    """Weights p_0 + t p_1 and multipliers gap_0 + t gap_1 of p >= 0 while `active` stays, all
+    (m, n) as x and `active` are."""
+    m, n = x.shape
     pull = metric @ q
-    right = np.zeros((k + 1, 2))
-    right[:k, 0], right[k, 0] = pull[inside], 1.0
-    right[:k, 1] = -x[inside]
-    solved = np.linalg.solve(system, right)
-    if np.ptp(x[inside]) == 0.0:
-        solved[:k, 1], solved[k, 1] = 0.0, -x[inside[0]]
-    p = np.zeros((n, 2))
-    p[inside] = solved[:k]
-    gap = metric @ p + solved[k]  # (n, 2)
-    gap[:, 0] -= pull
-    gap[:, 1] += x
-    return p[:, 0], p[:, 1], gap[:, 0], gap[:, 1]
+    p, gap = np.zeros((m, n, 2)), np.empty((m, n, 2))
+    sizes = np.count_nonzero(active, axis=1)
+    for k in np.unique(sizes):
+        rows = np.flatnonzero(sizes == k)
+        inside = np.nonzero(active[rows])[1].reshape(len(rows), k)
+        values = np.take_along_axis(x[rows], inside, axis=1)  # (r, k)
+        system = np.ones((len(rows), k + 1, k + 1))
+        system[:, :k, :k] = metric[inside[:, :, None], inside[:, None, :]]
+        system[:, k, k] = 0.0
+        right = np.zeros((len(rows), k + 1, 2))
+        right[:, :k, 0], right[:, k, 0] = pull[inside], 1.0
+        right[:, :k, 1] = -values
+        solved = np.linalg.solve(system, right)
+        level = np.ptp(values, axis=1) == 0.0
+        solved[level, :k, 1], solved[level, k, 1] = 0.0, -values[level, 0]
+        p[rows[:, None], inside] = solved[:, :k]
+        gap[rows] = metric @ p[rows] + solved[:, k, None]
+    gap[:, :, 0] -= pull
+    gap[:, :, 1] += x
+    return p[:, :, 0], p[:, :, 1], gap[:, :, 0], gap[:, :, 1]
 
 
-def _strength(away: FloatArray, slope: FloatArray, metric: FloatArray, rho: float) -> float:
-    """The largest t at which away + t slope has K-length rho; infinity if the slope is 0."""
-    curved = metric @ slope
-    a, b = float(slope @ curved), float(away @ curved)
-    c = float(away @ metric @ away) - rho**2
-    return (-b + sqrt(max(b * b - a * c, 0.0))) / a if a > 0.0 else inf
+def _strengths(away: FloatArray, slope: FloatArray, metric: FloatArray, rho: float) -> FloatArray:
+    """The largest t (m,) at which away + t slope (m, n) has K-length rho; infinity if the slope
+    is 0."""
+    flat, steep = away[:, None, :], slope[:, :, None]
+    curved = metric @ steep  # (m, n, 1)
+    a, b = (slope[:, None, :] @ curved)[:, 0, 0], (flat @ curved)[:, 0, 0]
+    c = (flat @ metric @ away[:, :, None])[:, 0, 0] - rho**2
+    root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+    return np.where(a > 0.0, (root - b) / np.where(a > 0.0, a, 1.0), inf)

@@ -39,8 +39,9 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-EXACT_ROWS = 32
+EXACT_ROWS, EXACT_PAIRS = 32, 4096
 DOUBLINGS, HALVINGS = 40, 40
+ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,8 @@ class ScoreDraws:
         missing = np.isnan(scores)
         rows = np.where(missing, gp.means(x), scores)
         order = np.argsort(-self._solve(rows), kind="stable")
-        near, far = order[:EXACT_ROWS], order[EXACT_ROWS:]
+        exact = max(1, min(EXACT_ROWS, EXACT_PAIRS // len(self.q)))
+        near, far = order[:exact], order[exact:]
         expected = self.robust(gp, x[near], scores[near]).mean(axis=1)
         rows[near] = self._lowered(rows[near], missing[near], expected)
         taken = -float(self._solve(self.normals).mean())  # by the adversary, of unit noise
@@ -87,14 +89,20 @@ class ScoreDraws:
         return rows
 
     def _lowered(self, rows: Array, missing: Mask, values: Array) -> Array:
-        """Rows (k, n) whose missing folds are lowered until their robust values are `values`."""
+        """Rows (k, n) whose missing folds are lowered until their robust values are `values`.
+
+        Values that differ by rounding only agree: a fold that the adversary cannot weigh would be
+        lowered without end for them, and one that it would not weigh until it can.
+        """
 
         def too_high(by: Array) -> Mask:
             return self._solve(rows - by[:, None] * missing) > values
 
-        high = too_high(np.zeros(len(rows))).astype(np.float64)
+        rounding = ROUNDING * (1.0 + np.abs(rows).max(axis=1, initial=0.0))
+        lower = self._solve(rows) > values + rounding
+        high = lower.astype(np.float64)
         for _ in range(DOUBLINGS):
-            still = too_high(high)
+            still = too_high(high) & lower
             if not still.any():
                 break
             high[still] *= 2

@@ -29,6 +29,7 @@ from drbqo_ray.experiments.series import Trace, report_label, trace_of
 from drbqo_ray.journal import Journal, JournalRecord, run_directory
 from drbqo_ray.optimizer import Optimizer
 from drbqo_ray.records import Config, Suggestion
+from drbqo_ray.threads import one_thread
 
 FORMAT = 1
 
@@ -96,6 +97,7 @@ def cells_of(preset: Preset) -> list[Cell]:
 class ReportingOptimizer(Optimizer):
     """An optimizer that says what several report rules would pick from the same posterior."""
 
+    @one_thread
     def reports(self, labels: Iterable[str]) -> dict[str, int]:
         """Number of the config that each rule picks, by label; no later ask is changed."""
         usable = self._history.usable

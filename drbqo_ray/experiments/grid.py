@@ -10,6 +10,7 @@ from typing import Any
 from drbqo_ray.errors import DrbqoError, JournalLocked, RunFailed
 from drbqo_ray.experiments.cell import Cell, run_cell
 from drbqo_ray.experiments.journals import is_finished
+from drbqo_ray.threads import limit_threads
 
 LOCK_PATIENCE_SECONDS = 60.0
 SAY_EVERY_SECONDS = 30.0
@@ -84,8 +85,6 @@ def _cell_task(cell: Cell, storage: str) -> None:
 
     Right after a kill the lock of a cell may still be held by a dying worker, so it is waited for.
     """
-    from drbqo_ray.cluster.tasks import limit_threads
-
     limit_threads(1)
     patience = time.monotonic() + LOCK_PATIENCE_SECONDS
     while True:

@@ -20,6 +20,7 @@ from scipy.stats import qmc
 
 from drbqo_ray.core.uncertainty import ChiSquareBall
 from drbqo_ray.experiments.synthetic import N_SAMPLES, Surface
+from drbqo_ray.threads import one_thread
 
 Array = npt.NDArray[np.float64]
 
@@ -53,6 +54,7 @@ def robust_values(surface: Surface, x: Array, radius: float) -> Array:
     return np.asarray(ChiSquareBall(radius).solve(surface.values(x), UNIFORM)[0])
 
 
+@one_thread
 def find_optimum(surface: Surface, radius: float) -> RobustOptimum:
     """The robust optimum over the box, and its certificate."""
     found = [_search(surface, radius, seed) for seed in (0, 1)]

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments.metrics import interval
 from drbqo_ray.experiments.provenance import provenance
+from drbqo_ray.threads import one_thread
 
 Array = npt.NDArray[np.float64]
 
@@ -161,6 +162,7 @@ def run_theory(folder: Path, preset: str, seeds: int | None, redraw: bool) -> Pa
     return folder
 
 
+@one_thread
 def write_curves(path: Path, count: int, horizon: int) -> None:
     """Write cumulative regret (mean, interval), variances and both bounds at each T."""
     problem = finite_problem()

@@ -22,6 +22,7 @@ from drbqo_ray.report.ranking import Ranking, choices, rank
 from drbqo_ray.report.score_range import ScoreRange
 from drbqo_ray.report.timeline import Timeline, Timing, draw_up
 from drbqo_ray.report.verdict import Verdict, reach_verdict
+from drbqo_ray.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Facts:
         return labels[number] if number < len(labels) else f"fold {number}"
 
 
+@one_thread
 def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -> Facts:
     """The facts of a run.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.records import Suggestion
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
+from drbqo_ray.threads import limit_threads
 
 if TYPE_CHECKING:
     from drbqo_ray.search_cv.callbacks import FitTasks
@@ -145,8 +146,6 @@ def _put(folds: CrossValidation) -> Any:
 
 def train_fold(folds: CrossValidation, config: Mapping[str, Any], fold: int) -> bytes:
     """Train one fold on a worker; a pickled `FoldFit`."""
-    from drbqo_ray.cluster.tasks import limit_threads
-
     limit_threads(1)
     try:
         return pickled(folds.train(config, fold))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drbqo_ray import Float, Optimizer
+from drbqo_ray import Choice, Float, Int, Optimizer
 from drbqo_ray.certainty import Certainty, certainty_of
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.stopping import StopRule
@@ -99,6 +99,64 @@ def test_by_scores_certainty_agrees_with_draws_of_the_missing_scores():
     exact = np.mean(robust.argmax(axis=1) == distinct.index(best.config))
     assert found.probability == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 64))
     assert found.loss > 0.7 * (robust.max(axis=1) - own).mean()
+
+
+SMALL = {"a": Int(1, 4), "b": Choice(["x", "y"])}
+
+
+def small(evaluations: int, fails=lambda config, context: False, **options) -> Optimizer:
+    """A search by scores in a space of 8 configs and 24 pairs."""
+    opt = Optimizer(SMALL, 3, method="foldwise", **options)
+    for _ in range(evaluations):
+        suggestion = opt.ask()
+        config, fold = suggestion.config, suggestion.context
+        value = np.sin(7 * config["a"] + 3 * fold) + (0.2 * fold if config["b"] == "x" else 0.0)
+        opt.tell(suggestion.id, np.nan if fails(config, fold) else value)
+    return opt
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_by_scores_nothing_is_missed_once_every_pair_is_trained(seed):
+    opt = small(24, seed=seed)
+    assert opt.exhausted
+    found, value = opt.certainty(), opt.recommend().robust_value
+    assert found.loss == 0.0
+    assert found.probability == 1.0
+    assert found.interval == pytest.approx((value, value), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_by_scores_a_config_with_a_failed_fold_is_not_missed(seed):
+    opt = small(24, lambda config, context: config["a"] == 4 and context == 1, seed=seed)
+    assert opt.certainty().loss == 0.0
+
+
+def test_by_scores_a_search_of_every_pair_stops_by_its_rule():
+    opt = small(24, seed=1, stop_when="loss < 1e-9")
+    opt.stop_reason()
+    opt.observe({"a": 1, "b": "x"}, 0, opt.judged([{"a": 1, "b": "x"}])[0, 0])
+    assert opt.stop_reason() is not None
+
+
+def best_of_draws(monkeypatch, opt: Optimizer, best: int, numbers) -> np.ndarray:
+    """Robust draws of configs, and of a config that the maximizer is made to find."""
+    monkeypatch.setattr(
+        "drbqo_ray.adviser.maximize", lambda *_, **__: np.tile(opt._history.U[best], (16, 1))
+    )
+    return opt._adviser._robust_draws(numbers, np.random.default_rng(0))
+
+
+def test_by_scores_the_best_of_a_draw_is_the_seen_config_it_is(monkeypatch):
+    opt = small(14, seed=2, uncertainty=0.1)
+    numbers, missing = opt._history.usable, np.isnan(opt._history.table(opt._history.usable))
+    partly, whole = numbers[missing.any(axis=1)][0], numbers[~missing.any(axis=1)][0]
+    values = best_of_draws(monkeypatch, opt, partly, numbers)
+    assert np.ptp(values[:, -1]) > 0
+    np.testing.assert_array_equal(values[:, -1], values[:, list(numbers).index(partly)])
+    values = best_of_draws(monkeypatch, opt, partly, numbers[numbers != partly])
+    assert np.ptp(values[:, -1]) > 0
+    values = best_of_draws(monkeypatch, opt, whole, numbers[numbers != whole])
+    assert np.ptp(values[:, -1]) == 0
 
 
 def test_looking_is_repeatable_changes_nothing_and_follows_the_mode():

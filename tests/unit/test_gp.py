@@ -118,6 +118,24 @@ def test_a_factor_extended_200_times_equals_a_fresh_one(shape, kind):
     np.testing.assert_allclose(grown.covariance(x[:1]), gp.covariance(x[:1]), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("b", [1, 2, 6])
+@pytest.mark.parametrize("kind", CONTEXT_KINDS)
+def test_several_more_pairs_at_once_have_their_noise_like_all_others(kind, b):
+    rng = np.random.default_rng(5)
+    gp = random_process("se", kind, rng, noise=0.3)
+    x, i, scores = rng.random((b, 3)), rng.integers(0, 4, b), rng.standard_normal(b)
+    x[-1], i[-1] = x[0], i[0]  # the same pair twice: without noise it would be known
+    grown = gp.given(x, i, scores)
+    fresh = GaussianProcess.condition(
+        gp.kernel, np.concatenate([gp.X, x]), np.concatenate([gp.c, i]),
+        np.concatenate([gp.y, scores]),
+    )  # fmt: skip
+    assert gp.jitter == fresh.jitter == 0.0
+    np.testing.assert_allclose(grown.L, fresh.L, atol=1e-12)
+    np.testing.assert_allclose(grown.means(x), fresh.means(x), atol=1e-12)
+    np.testing.assert_allclose(grown.covariance(x), fresh.covariance(x), atol=1e-12)
+
+
 def test_a_pending_pair_shrinks_the_variance_and_its_score_does_not_matter():
     rng = np.random.default_rng(2)
     gp = random_process("se", "folds", rng)

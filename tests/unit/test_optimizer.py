@@ -39,6 +39,23 @@ def test_the_initial_design_takes_the_contexts_in_turn():
     assert sorted(contexts[:4]) == sorted(contexts[4:]) == [0, 1, 2, 3]
 
 
+def test_evaluations_that_still_run_count_as_initial_ones():
+    opt = make(contexts=4, n_initial=8)
+    first = opt.ask(8)
+    opt.tell(first[0].id, 1.0)
+    assert opt.last_fit is None
+    opt.ask()
+    assert opt.last_fit is not None, "the ninth is chosen by the model, seven still running"
+
+
+def test_one_evaluation_short_of_the_initial_ones_the_model_is_not_asked():
+    opt = make(contexts=4, n_initial=8)
+    first = opt.ask(7)
+    opt.tell(first[0].id, 1.0)
+    opt.ask()
+    assert opt.last_fit is None
+
+
 def test_changing_a_suggested_config_does_not_change_the_optimizer():
     opt = make()
     suggestion = opt.ask()

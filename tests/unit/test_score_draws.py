@@ -8,7 +8,14 @@ import pytest
 from drbqo_ray import Float, Optimizer
 from drbqo_ray.adviser import score_normals
 from drbqo_ray.core.score_draws import ScoreDraws, pick
-from drbqo_ray.core.uncertainty import ChiSquareBall, Expectation
+from drbqo_ray.core.uncertainty import (
+    ChiSquareBall,
+    CVaR,
+    Expectation,
+    KLBall,
+    TotalVariationBall,
+    WassersteinBall,
+)
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.methods import METHODS
 from drbqo_ray.report.about import About
@@ -103,6 +110,46 @@ def test_a_filled_row_is_worth_what_is_expected_of_it(seed):
     np.testing.assert_allclose(
         mean_draws(QUARTERS).filled(gp, x, scores), np.where(there, scores, means)
     )
+
+
+FEW = np.array([0.4, 0.3, 0.3, 0.0])
+SETS = {
+    "chi-square": ChiSquareBall(1.0),
+    "KL": KLBall(0.5),
+    "CVaR": CVaR(0.4),
+    "mean": Expectation(),
+    "total variation 0": TotalVariationBall(0.0),
+    "Wasserstein 0": WassersteinBall(0.0, 1.0 - np.eye(N)),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_missing_fold_that_the_adversary_cannot_weigh_is_shown_at_its_mean(name):
+    draws = ScoreDraws(SETS[name], FEW, score_normals(N))
+    for seed in range(20):
+        gp, x, scores = told(np.random.default_rng(seed), missing=0.0)
+        scores[:, 3] = np.nan
+        rows = draws.filled(gp, x, scores)
+        np.testing.assert_array_equal(rows[:, 3], gp.means(x)[:, 3])
+        np.testing.assert_array_equal(rows[:, :3], scores[:, :3])
+
+
+def test_a_missing_fold_far_above_the_others_is_shown_at_its_mean():
+    gp, x, scores = told(np.random.default_rng(0), missing=0.0)
+    scores[:, :3] -= 100.0
+    scores[:, 3] = np.nan
+    rows = ScoreDraws(CVaR(0.25), QUARTERS, score_normals(N)).filled(gp, x, scores)
+    np.testing.assert_array_equal(rows[:, 3], gp.means(x)[:, 3])
+
+
+@pytest.mark.parametrize("name", ["chi-square", "mean"])
+def test_folds_without_weight_never_leave_the_range_of_the_scores(name):
+    opt = searched(rough, 40, uncertainty=SETS[name], reference=FEW)
+    shown = opt.judged([o.config for o in opt.observations])
+    scores = [o.score for o in opt.observations]
+    spread = max(scores) - min(scores)
+    assert shown.min() > min(scores) - spread
+    assert shown.max() < max(scores) + spread
 
 
 def test_rows_that_look_worse_never_win_for_want_of_exactness():

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from drbqo_ray.core import mmd_ball
 from drbqo_ray.core.uncertainty import (
     ChiSquareBall,
     CVaR,
@@ -360,3 +361,31 @@ def test_importing_the_sets_loads_no_heavy_module():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.split() == []
+
+
+class TestManyRowsOfAnMMDBall:
+    """Rows whose weights hit 0 follow their paths together."""
+
+    @pytest.mark.parametrize("n", [2, 5, 9])
+    @pytest.mark.parametrize("radius", [0.1, 0.5, 3.0])
+    def test_a_row_gets_what_it_gets_alone(self, n, radius):
+        rng = np.random.default_rng(n)
+        points = rng.random((n, 2))
+        gram = np.exp(-3 * ((points[:, None] - points) ** 2).sum(axis=-1))
+        ball, reference = MMDBall(radius, gram), rng.dirichlet(np.ones(n))
+        values = rng.standard_normal((60, n))
+        values[::4] = np.round(values[::4])  # ties
+        value, weights = ball.worst_case(values, reference)
+        for row in range(60):
+            alone, own = ball.worst_case(values[row], reference)
+            assert value[row] == pytest.approx(alone, abs=1e-12)
+            np.testing.assert_allclose(weights[row], own, atol=1e-12)
+
+    def test_the_number_of_steps_does_not_grow_with_the_rows(self, monkeypatch):
+        steps = []
+        own = mmd_ball._pieces
+        monkeypatch.setattr(mmd_ball, "_pieces", lambda *a: steps.append(len(a[0])) or own(*a))
+        values = np.random.default_rng(0).standard_normal((400, 8))
+        MMDBall(0.5, np.eye(8)).worst_case(values)
+        assert sum(steps) > 400
+        assert len(steps) <= 20 * 8
