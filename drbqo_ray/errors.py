@@ -12,7 +12,7 @@ class DrbqoError(Exception):
 
 
 class InvalidInput(DrbqoError, ValueError):
-    """An argument breaks a rule. Nothing has changed; mend the argument and call again.
+    """An argument breaks a rule. Nothing has changed; fix the argument and call again.
 
     Args:
         rule: the rule, as a sentence.
@@ -67,6 +67,9 @@ class ProblemChanged(JournalError):
 
 
 def shown(value: object, limit: int = 200) -> str:
-    """`repr` of a value, at most `limit` characters, for error messages."""
-    text = repr(value)
+    """`repr` of a value, at most `limit` characters, for error messages. Never fails itself."""
+    try:
+        text = repr(value)
+    except Exception:  # a user's object may do anything
+        text = f"an object of type {type(value).__name__} without a repr"
     return text if len(text) <= limit else text[: limit - 3] + "..."
