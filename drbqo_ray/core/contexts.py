@@ -13,15 +13,19 @@ Parameters are unconstrained: logarithms of length scales, or entries of a Chole
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.errors import InvalidInput
+from drbqo_ray.errors import InvalidInput, shown
 
 Array = npt.NDArray[np.float64]
+
+LARGEST = 1e300  # of a coordinate; the gap between two is still a float
+MOST_GAPS = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,15 +150,30 @@ def check_contexts(contexts: int | npt.ArrayLike) -> int | Array:
             raise InvalidInput(
                 "There must be at least 1 context.", contexts, "Pass the number of folds."
             )
+        _check_size(int(contexts), int(contexts))
         return int(contexts)
     try:
         vectors = np.array(contexts, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # no numbers, numbers beyond float64, or a class that may do anything
         vectors = np.empty(0)
-    if vectors.ndim != 2 or vectors.size == 0 or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or vectors.size == 0 or not np.abs(vectors).max() <= LARGEST:
         raise InvalidInput(
             "Contexts are a number of folds, or a finite array (n, m) of sample vectors.",
             contexts,
             "Pass an int such as 5, or drop the rows that are not finite.",
         )
+    _check_size(*vectors.shape)
     return vectors
+
+
+def _check_size(n: int, m: int) -> None:
+    """Raise InvalidInput unless a model of n contexts with m coordinates fits into memory."""
+    if n * n * m > MOST_GAPS:
+        most = math.floor(MOST_GAPS ** (1 / 3))
+        raise InvalidInput(
+            "The model holds the gap between every two of n contexts in each of their m "
+            f"coordinates, n x n x m numbers. At most 2**32 of them (32 GiB) are allowed: {most} "
+            "folds, which have n coordinates, or more sample vectors of few.",
+            f"n = {shown(n)}, m = {shown(m)}",
+            "Use fewer folds, or put several contexts into one.",
+        )
