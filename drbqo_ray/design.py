@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.core.maximize import sobol
+from drbqo_ray.records import Config
 from drbqo_ray.space import Space
 
 Array = npt.NDArray[np.float64]
 
 GRID_LIMIT = 4096
+DRAWS = 4096
 
 
 class Design:
@@ -37,14 +39,16 @@ class Design:
         self._n_initial = n_initial
         self._seed = seed
         self._taken: dict[bytes, set[int]] = {}
+        self._configs: dict[bytes, Config] = {}
         self._grid = space.grid(GRID_LIMIT)
         rows = [] if self._grid is None else [u.tobytes() for u in self._grid]
         self._row = {key: k for k, key in enumerate(rows)}
         self._free = np.ones(len(rows), dtype=bool)
 
-    def take(self, u: Array, context: int) -> None:
-        """Mark a pair as handed out or evaluated."""
+    def take(self, u: Array, config: Config, context: int) -> None:
+        """Mark a pair as handed out or evaluated; the first config at u stands for it from then."""
         key = u.tobytes()
+        self._configs.setdefault(key, dict(config))
         taken = self._taken.setdefault(key, set())
         taken.add(context)
         if len(taken) == self._n and key in self._row:
@@ -55,6 +59,14 @@ class Design:
         taken = self._taken.get(u.tobytes(), set())
         rest = [i for i in range(self._n) if i not in taken]
         return rest or list(range(self._n))
+
+    def known(self, u: Array) -> Config | None:
+        """The config at the snapped point u (p,) as it was first told or handed out, if it was."""
+        return self._configs.get(u.tobytes())
+
+    def config_at(self, u: Array) -> Config:
+        """The config to train at the settled point u (p,), the same for every context."""
+        return dict(self.known(u) or self._space.from_unit(u))
 
     def left(self, u: Array) -> int:
         """Number of contexts in which u was not handed out yet."""
@@ -107,12 +119,20 @@ class Design:
     def _open_pair(self, u: Array, context: int, rng: np.random.Generator) -> tuple[Array, int]:
         """The pair, or another one if it was handed out before and there is an open one."""
         u = self.settle(u)
-        key = u.tobytes()
-        if key in self._row and not self._free[self._row[key]] and self.choices is not None:
-            u = self.choices[rng.integers(len(self.choices))]
+        if not self.is_open(u):
+            u = self.other(u, rng)
         contexts = self.open_contexts(u)
         return u, context if context in contexts else int(rng.choice(contexts))
 
+    def other(self, u: Array, rng: np.random.Generator) -> Array:
+        """A random config with an open context, u itself if none is found."""
+        if self.choices is not None:
+            return self.choices[rng.integers(len(self.choices))]
+        draws = (self.settle(rng.random(len(u))) for _ in range(DRAWS))
+        return next((v for v in draws if self.is_open(v)), u)
+
     def settle(self, u: Array) -> Array:
         """The snapped point of the config at u, as it comes back from the config itself."""
+        if u.tobytes() in self._configs:
+            return u
         return self._space.to_unit(self._space.from_unit(u))

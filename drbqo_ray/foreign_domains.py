@@ -24,7 +24,7 @@ A domain that holds one value only becomes a Choice of that value.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -94,6 +94,22 @@ def from_tune(name: str, domain: Any) -> Parameter:
     Raises:
         InvalidInput: the domain is a grid or a function, is unbounded, or holds no value.
     """
+    return _converted(name, domain, _from_tune)
+
+
+def _converted(name: str, domain: Any, convert: Callable[[str, Any], Parameter]) -> Parameter:
+    """What `convert` makes of a domain, which may have been built from anything."""
+    try:
+        return convert(name, domain)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"The domain of {name!r} must be made of plain numbers.", error, "Pass int or float."
+        ) from error
+
+
+def _from_tune(name: str, domain: Any) -> Parameter:
     if _is_a(domain, TUNE_MODULE, "Categorical"):
         if domain.is_grid():
             refuse_grid(name, domain.categories)
@@ -188,6 +204,10 @@ def from_scipy(name: str, frozen: Any) -> Parameter:
     Raises:
         InvalidInput: the distribution is not one of those in the table above.
     """
+    return _converted(name, frozen, _from_scipy)
+
+
+def _from_scipy(name: str, frozen: Any) -> Parameter:
     kind = str(getattr(frozen.dist, "name", ""))
     low, high = (float(end) for end in frozen.support())
     if kind == "uniform":

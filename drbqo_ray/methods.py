@@ -75,7 +75,7 @@ def find_method(name: str, context_rule: str | None = None) -> Method:
     if context_rule is None:
         return method
     rules = get_args(ContextRule)
-    if context_rule not in rules:
+    if not isinstance(context_rule, str) or context_rule not in rules:
         raise InvalidInput(
             "The context rule must be one we know.", context_rule, f"Use None or one of {rules}."
         )

@@ -6,7 +6,6 @@ a normal sample of values.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,15 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.parameters import Axis, Float, optional
+from drbqo_ray.parameters import (
+    SMALLEST,
+    Axis,
+    Float,
+    check_range,
+    is_finite,
+    make_plain,
+    optional,
+)
 
 Array = npt.NDArray[np.float64]
 REACH = 5.0
@@ -37,13 +44,18 @@ class NormalAxis(Axis):
     @cached_property
     def ends(self) -> tuple[float, float]:
         """Probability below the low and below the high end."""
-        low, high = ndtr((np.array([self.low, self.high]) - self.mean) / self.sd)
+        low, high = ndtr(self._deviations(np.array([self.low, self.high])))
         return float(low), float(high)
+
+    def _deviations(self, values: Array | np.float64) -> Array:
+        """How many standard deviations each value lies above the mean, any shape."""
+        with np.errstate(over="ignore"):  # infinitely many, for all that ndtr can tell
+            return np.asarray((values - self.mean) / self.sd)
 
     def warp(self, values: Array | np.float64) -> Array:
         """Position in [0, 1] of each value, any shape."""
         low, high = self.ends
-        return np.asarray((ndtr((values - self.mean) / self.sd) - low) / (high - low))
+        return np.asarray((ndtr(self._deviations(values)) - low) / (high - low))
 
     def unwarp(self, u: Array | np.float64) -> Array:
         """Value at each position u in [0, 1], any shape, not rounded to the grid."""
@@ -68,12 +80,13 @@ class Normal(Float):
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        make_plain(self, "low", "high", "log", "step", "mean", "sd")
+        check_range("Normal", self.low, self.high, self.log, self.step)
         if self.log:
             raise InvalidInput("Normal has no log scale.", self.log, "Drop log=True.")
-        if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd > 0):
+        if not (is_finite(self.mean) and is_finite(self.sd) and self.sd >= SMALLEST):
             raise InvalidInput(
-                "Normal needs a finite mean and sd > 0.", (self.mean, self.sd), "Mend them."
+                "Normal needs a finite mean and sd > 0.", (self.mean, self.sd), "Change them."
             )
         low, high = self.axis.ends
         if not high - low > 1e-9:
@@ -82,6 +95,7 @@ class Normal(Float):
                 (self.low, self.high, self.mean, self.sd),
                 "Move the bounds towards the mean, or use Float.",
             )
+        self.axis.check_cells("Normal")
 
     @staticmethod
     def around(mean: float, sd: float) -> Normal:

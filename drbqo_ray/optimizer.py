@@ -28,7 +28,7 @@ from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.core.uncertainty import Expectation, as_uncertainty
 from drbqo_ray.core.uncertainty_set import UncertaintySet, reference_weights
 from drbqo_ray.design import Design
-from drbqo_ray.errors import InvalidInput
+from drbqo_ray.errors import InvalidInput, shown
 from drbqo_ray.evaluations import Evaluations, own_copy
 from drbqo_ray.history import History
 from drbqo_ray.methods import Report, find_method
@@ -44,6 +44,7 @@ Rngs = Sequence[np.random.Generator]
 
 BATCH_PAIRS = 512
 LEAN_ABOVE = 800
+MOST_INITIAL = 2**20
 
 
 class Optimizer:
@@ -96,6 +97,9 @@ class Optimizer:
         self.uncertainty.solve(np.zeros((1, self.n_contexts)), self.reference)
         self._sign = 1.0 if _one_of("mode", mode, ("max", "min")) == "max" else -1.0
         self.n_initial = _check_count("n_initial", n_initial, default=3 * len(self.space) + 2)
+        if self.n_initial > MOST_INITIAL:
+            rule = "The initial configs are laid out together, at most 2**20 of them."
+            raise InvalidInput(rule, n_initial, 'Pass a smaller n_initial, or method="random".')
         self.seed = _check_count("seed", seed, default=0)
         self._sampler: Sampler = _one_of("sampler", sampler, ("pathwise", "rff"))
         prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
@@ -137,7 +141,7 @@ class Optimizer:
         asked = []
         for (u, context), rng in zip(pairs, rngs, strict=False):
             id, seed = self._evaluations.next_id, int(rng.integers(2**31))
-            suggestion = Suggestion(id, self.space.from_unit(u), context, seed)
+            suggestion = Suggestion(id, self._design.config_at(u), context, seed)
             self.register(suggestion)
             asked.append(own_copy(suggestion))
         return asked
@@ -154,9 +158,10 @@ class Optimizer:
 
     def register(self, suggestion: Suggestion) -> None:
         """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
-        u = self.space.to_unit(suggestion.config)
+        valid = self.space.validate(suggestion.config)
+        u = self.space.to_unit(valid)
         self._evaluations.hand_out(suggestion, u)
-        self._design.take(u, suggestion.context)
+        self._design.take(u, valid, suggestion.context)
 
     def _starting(self) -> bool:
         known = len(self._history) + len(self._evaluations.pending)
@@ -222,9 +227,9 @@ class Optimizer:
                 values, _ = acquisition(self.space.features(near), np.full(len(near), t))
                 order = np.argsort(-values, kind="stable")
                 options = (self._design.settle(near[k]) for k in order)
-                U[t] = next(
-                    (v for v in options if self._design.is_open(v, reserved[v.tobytes()])), u
-                )
+                is_open = (v for v in options if self._design.is_open(v, reserved[v.tobytes()]))
+                found = next(is_open, None)
+                U[t] = self._design.other(u, rng) if found is None else found
             reserved[U[t].tobytes()] += 1
         return U
 
@@ -275,7 +280,7 @@ class Optimizer:
 
     def fail(self, id: int, reason: str) -> Observation:
         """Record that the evaluation of a suggestion failed."""
-        return self._record(id, None, str(reason))
+        return self._record(id, None, reason if isinstance(reason, str) else _said(reason))
 
     def observe(self, config: Mapping[str, Any], context: int, score: object) -> Observation:
         """Record an evaluation that was not suggested, e.g. from an earlier study."""
@@ -287,7 +292,8 @@ class Optimizer:
                 f"A context lies in 0..{self.n_contexts - 1}.", context, "Count folds from 0."
             )
         value, reason = told_score(score)
-        id = self._evaluations.add(valid, int(context), self.space.to_unit(valid))
+        u = self.space.to_unit(valid)
+        id = self._evaluations.add(self._design.known(u) or valid, int(context), u)
         return self._record(id, value, reason)
 
     def _record(self, id: int, score: float | None, reason: str | None) -> Observation:
@@ -296,7 +302,7 @@ class Optimizer:
             u = self._evaluations.points[outcome.id]
             internal = None if score is None else self._sign * score
             self._history.add(outcome.config, u, outcome.context, internal)
-            self._design.take(u, outcome.context)
+            self._design.take(u, outcome.config, outcome.context)
         return own_copy(outcome)
 
     @property
@@ -378,10 +384,18 @@ class Optimizer:
         return KernelFamily(shape, model, self.space.n_features)
 
 
+def _said(reason: object) -> str:
+    """The reason as text, whatever was passed as one."""
+    try:
+        return str(reason)
+    except Exception:  # a user's object may do anything
+        return shown(reason)
+
+
 def _one_of(name: str, value: Any, options: tuple[str, ...]) -> Any:
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise InvalidInput(f"{name} must be one we know.", value, f"Use one of {list(options)}.")
-    return value
+    return str(value)
 
 
 def _check_count(name: str, value: int | None, default: int) -> int:

@@ -2,15 +2,18 @@
 
 Each knows how to lay its values on the unit interval and back. Discrete values own
 equal cells (on their scale) of the interval and sit at one fixed position in it, so
-that rounding is exact: `from_unit(to_unit(v)) == v` for every value v.
+that rounding is exact: `from_unit(to_unit(v)) == v` for every value v. Real values closer
+together than positions can tell share one, and `from_unit` settles on one of them: coming
+back again changes nothing, `from_unit(to_unit(from_unit(u))) == from_unit(u)`.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -18,11 +21,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.errors import InvalidInput
+from drbqo_ray.errors import InvalidInput, shown
 
 Array = npt.NDArray[np.float64]
 Condition = Mapping[str, Sequence[Any]]
-MAX_GRID = 2**53
+MAX_GRID = 2**48  # floats tell this many positions apart, with some room for rounding
+SMALLEST = sys.float_info.min
+ROUND_TRIPS = 32
+WIDE, NARROW = 1e300, 1 + 1e-9  # ratios high / low above and below which logarithms need care
 
 
 @dataclass(frozen=True)
@@ -43,25 +49,41 @@ class Axis:
     count: int = 0
 
     @staticmethod
-    def on_grid(low: float, high: float, log: bool, step: float) -> Axis:
+    def between(low: float, high: float, log: bool) -> Axis:
+        """An axis without a grid. A log scale over next to no range is a linear one."""
+        return Axis(low, high, log and high / low > NARROW)
+
+    @staticmethod
+    def on_grid(low: float, step: float, count: int, log: bool) -> Axis:
         """An axis whose grid values all own a cell, those at the ends too."""
-        count = int((_decimal(high) - _decimal(low)) // _decimal(step)) + 1
-        edge = low - step / 2
+        edge, end = low - step / 2, low + (count - 0.5) * step
         if log:
             edge = max(edge, low / 2)
-        return Axis(edge, low + (count - 0.5) * step, log, low, step, count)
+        return replace(Axis.between(edge, end, log), start=low, step=step, count=count)
+
+    @property
+    def _wide(self) -> bool:
+        """Whether high / low is too large to compute with."""
+        return self.high / self.low > WIDE
 
     def warp(self, values: Array | np.float64) -> Array:
         """Position in [0, 1] of each value, any shape."""
-        if self.log:
-            return np.asarray(np.log(values / self.low) / math.log(self.high / self.low))
-        return np.asarray((values - self.low) / (self.high - self.low))
+        if not self.log:
+            return np.asarray((values - self.low) / (self.high - self.low))
+        if self._wide:
+            low, high = math.log(self.low), math.log(self.high)
+            return np.asarray((np.log(values) - low) / (high - low))
+        return np.asarray(np.log(values / self.low) / math.log(self.high / self.low))
 
     def unwarp(self, u: Array | np.float64) -> Array:
         """Value at each position u in [0, 1], any shape, not rounded to the grid."""
-        if self.log:
-            return np.asarray(self.low * np.exp(u * math.log(self.high / self.low)))
-        return np.asarray(self.low + u * (self.high - self.low))
+        if not self.log:
+            return np.asarray(self.low + u * (self.high - self.low))
+        if self._wide:
+            low, high = math.log(self.low), math.log(self.high)
+            with np.errstate(over="ignore"):  # rounded up at the largest float
+                return np.asarray(np.minimum(np.exp(low + u * (high - low)), self.high))
+        return np.asarray(self.low * np.exp(u * math.log(self.high / self.low)))
 
     def index(self, u: Array | np.float64) -> npt.NDArray[np.int64]:
         """Number of the grid value nearest to each position u, any shape."""
@@ -71,6 +93,23 @@ class Axis:
     def position(self, index: npt.ArrayLike) -> Array:
         """Position in [0, 1] of grid value number `index`, any shape."""
         return self.warp(self.start + np.asarray(index, dtype=np.float64) * self.step)
+
+    def check_cells(self, kind: str) -> None:
+        """Raise InvalidInput unless floats tell the grid values, and their positions, apart.
+
+        Cells are narrowest at one of the ends on every scale.
+        """
+        if not self.count:
+            return
+        last = self.count - 1
+        reach = max(abs(self.start), abs(self.start + last * self.step))
+        places = self.position([0, 1, last - 1, last])
+        if reach > MAX_GRID * self.step or min(np.diff(places)[::2]) < 1 / MAX_GRID:
+            raise InvalidInput(
+                f"{kind} needs steps that floats can tell apart.",
+                (self.start, self.step, self.count),
+                "Pass a larger step, or none.",
+            )
 
 
 def stepped(index: int, count: int) -> list[int]:
@@ -82,9 +121,9 @@ def stepped(index: int, count: int) -> list[int]:
     return sorted(k for k in tries if 0 <= k < count)
 
 
-def check_range(kind: str, low: float, high: float, log: bool, step: float | None) -> None:
+def check_range(kind: str, low: float, high: float, log: object, step: float | None) -> None:
     """Raise InvalidInput unless low < high, finite, positive for log, with a positive step."""
-    if not all(_is_finite(end) for end in (low, high)) or not _is_finite(high - low):
+    if not all(is_finite(end) for end in (low, high)) or not is_finite(high - low):
         raise InvalidInput(
             f"{kind} bounds must be finite numbers, not too far apart.", (low, high), "Narrow them."
         )
@@ -92,31 +131,50 @@ def check_range(kind: str, low: float, high: float, log: bool, step: float | Non
         raise InvalidInput(
             f"{kind} needs low < high.", (low, high), "Swap them, or use Choice([value]) for one."
         )
+    if high - low < SMALLEST:
+        raise InvalidInput(
+            f"{kind} needs high - low >= {SMALLEST:.2g}: smaller floats lose their digits.",
+            (low, high),
+            "Search for a multiple of the value.",
+        )
+    if not isinstance(log, bool):
+        raise InvalidInput(f"`log` of {kind} is True or False.", log, "Pass log=True.")
     if log and low <= 0:
         raise InvalidInput(
             f"{kind} on a log scale needs low > 0.", low, "Raise low above 0 or drop log=True."
         )
-    if step is None:
-        return
+    if step is not None:
+        _check_step(kind, low, high, step)
+
+
+def _check_step(kind: str, low: float, high: float, step: float) -> None:
     width = max(_decimal(high - low), _decimal(high) - _decimal(low))
-    if not _is_finite(step) or not 0 < _decimal(step) <= width:
+    if not is_finite(step) or not 0 < _decimal(step) <= width:
         raise InvalidInput(
             f"{kind} needs 0 < step <= high - low.", step, "Pass a smaller step, or none."
         )
-    if (high - low) / step > MAX_GRID:
+    if (high - low) / step > MAX_GRID or step < SMALLEST:
         raise InvalidInput(
-            f"{kind} can hold at most 2**53 steps.", (low, high, step), "Pass a larger step."
+            f"{kind} can hold at most 2**48 steps.", (low, high, step), "Pass a larger step."
         )
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
     """Whether the value is a real number, not a bool, that a float can hold."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         return False
     try:
         return math.isfinite(float(value))
-    except (OverflowError, ValueError):
+    except Exception:  # a number beyond float64, or of a class that may do anything
         return False
+
+
+def make_plain(item: Any, *names: str) -> None:
+    """Turn attributes that are numpy scalars into Python numbers."""
+    for name in names:
+        value = getattr(item, name)
+        if isinstance(value, np.generic):
+            object.__setattr__(item, name, value.item())
 
 
 def _decimal(value: float) -> Decimal:
@@ -125,10 +183,11 @@ def _decimal(value: float) -> Decimal:
 
 
 def check_number(name: str, value: object, low: float, high: float) -> float:
-    """The value as a float; InvalidInput unless it is a finite number in [low, high]."""
-    if not isinstance(value, numbers.Real) or not _is_finite(value):
+    """The value as a float, or an int if it is one; InvalidInput unless it is a finite number in
+    [low, high]."""
+    if not isinstance(value, numbers.Real) or not is_finite(value):
         raise InvalidInput(f"{name!r} must be a finite number.", value, f"Pass {low} to {high}.")
-    number = float(value)
+    number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if not low <= number <= high:
         raise InvalidInput(
             f"{name!r} must lie in [{low}, {high}].", value, "Clip it, or widen the space."
@@ -154,14 +213,18 @@ class Float:
     when: Condition = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        make_plain(self, "low", "high", "log", "step")
         check_range("Float", self.low, self.high, self.log, self.step)
+        self.axis.check_cells("Float")
 
     @cached_property
     def axis(self) -> Axis:
         """How the range lies on [0, 1]."""
+        low, high = float(self.low), float(self.high)
         if self.step is None:
-            return Axis(float(self.low), float(self.high), self.log)
-        return Axis.on_grid(float(self.low), float(self.high), self.log, float(self.step))
+            return Axis.between(low, high, self.log)
+        count = int((_decimal(high) - _decimal(low)) // _decimal(self.step)) + 1
+        return Axis.on_grid(low, float(self.step), count, self.log)
 
     @property
     def count(self) -> int:
@@ -172,7 +235,7 @@ class Float:
 
     def check(self, name: str, value: object) -> float:
         """The value, moved onto the grid exactly; InvalidInput if it is not one of ours."""
-        number = check_number(name, value, self.low, self.high)
+        number = float(check_number(name, value, self.low, self.high)) + 0.0  # never -0.0
         if self.step is None:
             return number
         nearest = self.from_unit(self.to_unit(number))
@@ -184,20 +247,49 @@ class Float:
 
     def to_unit(self, value: float) -> float:
         """Position of a value in [0, 1]."""
-        return float(np.clip(self.axis.warp(np.float64(value)), 0.0, 1.0))
+        if self.step is None and not self.low < value < self.high:
+            return 0.0 if value <= self.low else 1.0
+        return min(max(float(self.axis.warp(np.float64(value))), 0.0), 1.0)
 
     def from_unit(self, u: float) -> float:
-        """Value at a position in [0, 1], on the grid if there is one."""
-        if self.step is None:
-            if u <= 0 or u >= 1:
-                return float(self.low if u <= 0 else self.high)
-            return float(np.clip(self.axis.unwarp(np.float64(u)), self.low, self.high))
-        k = int(self.axis.index(np.float64(u)))
-        return float(_decimal(self.low) + k * _decimal(self.step))
+        """Value at a position in [0, 1], on the grid if there is one.
+
+        The value is one that stays when it is laid on [0, 1] and read back. Where rounding moves
+        all of them, it is the value at a rounded position, which comes back by rounding again.
+        """
+        if self.step is not None:
+            k = int(self.axis.index(np.float64(u)))
+            return float(_decimal(self.low) + k * _decimal(self.step))
+        value = self._settled(u)
+        if value is None:
+            coarse = self._at(round(u * 2**40) / 2**40)
+            value = self._settled(self.to_unit(coarse))
+        return coarse if value is None else value
+
+    def _settled(self, u: float) -> float | None:
+        """The value that stays, or the least of those that take turns, on the way from a position
+        to its value and back; None if none is met soon."""
+        seen: list[float] = []
+        value = self._at(u)
+        while value not in seen:
+            if len(seen) == ROUND_TRIPS:
+                return None
+            seen.append(value)
+            value = self._at(self.to_unit(value))
+        return min(seen[seen.index(value) :])
+
+    def _at(self, u: float) -> float:
+        """Value at a position in [0, 1], as the scale has it."""
+        if u <= 0 or u >= 1:
+            return float(self.low if u <= 0 else self.high) + 0.0
+        value = float(self.axis.unwarp(np.float64(u)))
+        return float(min(max(value, self.low), self.high)) + 0.0
 
     def snap(self, u: Array) -> Array:
         """Positions (k,) moved to those of real values, (k,)."""
-        return np.clip(u, 0.0, 1.0) if self.step is None else self.axis.position(self.axis.index(u))
+        if self.step is None:
+            return np.clip(u, 0.0, 1.0) + 0.0  # never -0.0
+        return self.axis.position(self.axis.index(u))
 
     def features(self, u: Array) -> Array:
         """Model inputs (k, 1) of snapped positions (k,)."""
@@ -233,15 +325,21 @@ class Int:
     when: Condition = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        make_plain(self, "low", "high", "log", "step")
         for part in (self.low, self.high, self.step):
             if isinstance(part, bool) or not isinstance(part, numbers.Integral):
                 raise InvalidInput("Int takes whole numbers.", part, "Pass int values, or Float.")
         check_range("Int", self.low, self.high, self.log, self.step)
+        self.axis.check_cells("Int")
 
     @cached_property
     def axis(self) -> Axis:
-        """How the range lies on [0, 1]."""
-        return Axis.on_grid(float(self.low), float(self.high), self.log, float(self.step))
+        """How the range lies on [0, 1]. A linear one is counted in steps from `low`, so that whole
+        numbers beyond 2**53 stay exact."""
+        count = (self.high - self.low) // self.step + 1
+        if self.log:
+            return Axis.on_grid(float(self.low), float(self.step), count, True)
+        return Axis.on_grid(0.0, 1.0, count, False)
 
     @property
     def count(self) -> int:
@@ -263,7 +361,8 @@ class Int:
 
     def to_unit(self, value: float) -> float:
         """Position of a value in [0, 1]."""
-        return float(self.axis.warp(np.float64(value)))
+        place = value if self.log else (value - self.low) / self.step
+        return float(self.axis.warp(np.float64(place)))
 
     def from_unit(self, u: float) -> int:
         """Value nearest to a position in [0, 1]."""
@@ -331,7 +430,7 @@ class Choice:
                 if same(option, value, exact=exact):
                     return k
         raise InvalidInput(
-            f"{name!r} must be one of {list(self.options)!r}.", value, "Pick one, or add it."
+            f"{name!r} must be one of {shown(list(self.options))}.", value, "Pick one, or add it."
         )
 
     def to_unit(self, value: object) -> float:
@@ -379,7 +478,7 @@ def same(a: object, b: object, exact: bool = True) -> bool:
         return False
     try:
         return bool(a == b)
-    except (TypeError, ValueError):
+    except Exception:  # a user's object may do anything
         return False
 
 

@@ -14,7 +14,6 @@ they add no distance between two configs).
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -22,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.errors import InvalidInput
+from drbqo_ray.errors import InvalidInput, shown
 from drbqo_ray.foreign_domains import convert_domain
 from drbqo_ray.normal_parameter import Normal
-from drbqo_ray.parameters import Choice, Float, Int, Parameter
+from drbqo_ray.parameters import MAX_GRID, Choice, Float, Int, Parameter, same
 from drbqo_ray.records import Config
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +35,7 @@ KINDS: dict[str, type[Parameter]] = {
     "normal": Normal,
 }
 REST = 0.5
+WITHIN_CELL = 0.25 / MAX_GRID
 
 
 class Space:
@@ -61,7 +61,11 @@ class Space:
         )
         self._columns = dict(zip(self.parameters, column, strict=False))
         self._index = {name: i for i, name in enumerate(self.parameters)}
-        self._conditional = [name for name, item in self.parameters.items() if item.when]
+        self._conditions = {
+            name: {parent: self._values(parent, values) for parent, values in item.when.items()}
+            for name, item in self.parameters.items()
+            if item.when
+        }
 
     def __repr__(self) -> str:
         return f"Space({self.parameters!r})"
@@ -140,23 +144,23 @@ class Space:
         """The snapped points (k, p) that stand for the configs at points (k, p)."""
         columns = [item.snap(u[:, i]) for i, item in enumerate(self.parameters.values())]
         snapped = np.stack(columns, axis=1)
-        return np.where(self.active(snapped), snapped, REST) if self._conditional else snapped
+        return np.where(self.active(snapped), snapped, REST) if self._conditions else snapped
 
     def active(self, u: Array) -> npt.NDArray[np.bool_]:
         """Which parameters are active at each snapped point: (k, p) -> (k, p)."""
         active = np.ones(u.shape, dtype=bool)
         for name in self._order:
             i = self._index[name]
-            for parent, values in self.parameters[name].when.items():
+            for parent, values in self._conditions.get(name, {}).items():
                 j = self._index[parent]
                 at = np.array([self.parameters[parent].to_unit(value) for value in values])
-                hit = np.isclose(u[:, j, None], at, rtol=0, atol=1e-9).any(axis=1)
+                hit = (np.abs(u[:, j, None] - at) <= WITHIN_CELL).any(axis=1)
                 active[:, i] &= active[:, j] & hit
         return active
 
     def features(self, u: Array) -> Array:
         """Model inputs (k, d) of snapped points (k, p); inactive choices share a neutral value."""
-        if not self._conditional:
+        if not self._conditions:
             blocks = [item.features(u[:, i]) for i, item in enumerate(self.parameters.values())]
             return np.concatenate(blocks, axis=1)
         active = self.active(u)
@@ -178,17 +182,21 @@ class Space:
         return self.snap(np.array(rows)) if rows else np.empty((0, len(self)))
 
     def grid(self, limit: int) -> Array | None:
-        """All configs as snapped points (k, p), None if there are more than `limit`."""
+        """All configs as snapped points (k, p), None if there are more than `limit` of them.
+
+        A parameter multiplies only the configs in which it is active.
+        """
         points = np.full((1, len(self)), REST)
         for name in self._order:
             i, item = self._index[name], self.parameters[name]
             active = self.active(points)[:, i]
-            rest, split = points[~active], points[active]
-            if item.count == 0 or len(rest) + len(split) * item.count > limit:
+            size = int(active.sum())
+            if size and (item.count == 0 or size * item.count + len(points) - size > limit):
                 return None
-            grown = np.repeat(split, item.count, axis=0)
-            grown[:, i] = np.tile(_positions(item), len(split))
-            points = np.concatenate([rest, grown])
+            if size:
+                longer = np.repeat(points[active], item.count, axis=0)
+                longer[:, i] = np.tile(_positions(item), size)
+                points = np.concatenate([points[~active], longer])
         return np.unique(self.snap(points), axis=0)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
@@ -196,14 +204,14 @@ class Space:
         return {name: item.to_dict() for name, item in self.parameters.items()}
 
     def _wanted(self, name: str, found: Config) -> bool:
-        for parent, values in self.parameters[name].when.items():
-            if parent not in found:
-                return False
-            item = self.parameters[parent]
-            here = item.to_unit(found[parent])
-            if not any(math.isclose(here, item.to_unit(v), abs_tol=1e-9) for v in values):
-                return False
-        return True
+        return all(
+            parent in found and any(same(found[parent], value) for value in values)
+            for parent, values in self._conditions.get(name, {}).items()
+        )
+
+    def _values(self, parent: str, values: Sequence[Any]) -> list[Any]:
+        """Values of a condition as the parent has them."""
+        return [self.parameters[parent].check(parent, value) for value in values]
 
     def _parents_first(self) -> list[str]:
         order: list[str] = []
@@ -239,8 +247,7 @@ class Space:
                 raise InvalidInput(
                     f"`when` of {name!r} needs a list of values.", values, "Wrap it in []."
                 )
-            for value in values:
-                self.parameters[parent].check(parent, value)
+            self._values(parent, values)
 
 
 def as_space(space: Space | Mapping[str, Any]) -> Space:
@@ -249,10 +256,9 @@ def as_space(space: Space | Mapping[str, Any]) -> Space:
 
 
 def _positions(item: Parameter) -> Array:
-    """Positions in [0, 1] of all values of a discrete parameter, (count,)."""
-    if isinstance(item, Choice):
-        return (np.arange(item.count) + 0.5) / item.count
-    return item.axis.position(np.arange(item.count))
+    """Positions of all values of a discrete parameter, (count,)."""
+    index = np.arange(item.count)
+    return (index + 0.5) / item.count if isinstance(item, Choice) else item.axis.position(index)
 
 
 def _name(name: object) -> str:
@@ -265,20 +271,21 @@ def _parameter(name: str, item: object) -> Parameter:
     item = convert_domain(name, item)
     if isinstance(item, (Float, Int, Choice)):
         return item
-    if not isinstance(item, Mapping) or str(item.get("type")) not in KINDS:
+    kind_name = item.get("type") if isinstance(item, Mapping) else None
+    if not isinstance(item, Mapping) or not isinstance(kind_name, str) or kind_name not in KINDS:
         raise InvalidInput(
             f"Parameter {name!r} must be a Float, Int or Choice.",
             item,
             'Write dr.Float(low, high), or {"type": "float", "low": 0.1, "high": 1.0}.',
         )
-    kind = KINDS[item["type"]]
+    kind = KINDS[kind_name]
     known = {f.name for f in fields(kind)}
     unknown = [key for key in item if key != "type" and key not in known]
     missing = [key for key in known & {"low", "high", "options"} if key not in item]
     if unknown or missing:
         raise InvalidInput(
-            f"Parameter {name!r} of type {item['type']!r} takes the keys {sorted(known)}.",
+            f"Parameter {name!r} of type {kind_name!r} takes the keys {sorted(known)}.",
             dict(item),
-            f"Drop {unknown} and add {missing}.",
+            f"Drop {shown(unknown)} and add {missing}.",
         )
     return kind(**{key: value for key, value in item.items() if key != "type"})

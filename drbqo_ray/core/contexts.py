@@ -25,6 +25,8 @@ Array = npt.NDArray[np.float64]
 
 MOST_CONTEXTS = 10_000
 GAPS_LIMIT = 100
+LARGEST = 1e300  # of a coordinate; the gap between two is still a float
+MOST_GAPS = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,22 +165,36 @@ def check_contexts(contexts: int | npt.ArrayLike) -> int | Array:
             raise InvalidInput(
                 "There must be at least 1 context.", contexts, "Pass the number of folds."
             )
-        if contexts > MOST_CONTEXTS:
-            raise InvalidInput(
-                f"There may be {MOST_CONTEXTS} contexts: the model keeps the covariances of all"
-                " pairs of them.",
-                contexts,
-                "Pass fewer folds.",
-            )
+        _check_count(int(contexts))
         return int(contexts)
     try:
         vectors = np.array(contexts, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # no numbers, numbers beyond float64, or a class that may do anything
         vectors = np.empty(0)
-    if vectors.ndim != 2 or vectors.size == 0 or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or vectors.size == 0 or not np.abs(vectors).max() <= LARGEST:
         raise InvalidInput(
             "Contexts are a number of folds, or a finite array (n, m) of sample vectors.",
             contexts,
             "Pass an int such as 5, or drop the rows that are not finite.",
         )
+    n, m = vectors.shape
+    _check_count(n)
+    if n * n * m > MOST_GAPS:
+        raise InvalidInput(
+            "The model holds the gap between every two of n sample vectors in each of their m"
+            " coordinates, n x n x m numbers. At most 2**32 of them (32 GiB) are allowed.",
+            f"n = {n}, m = {m}",
+            "Use fewer or shorter vectors.",
+        )
     return vectors
+
+
+def _check_count(n: int) -> None:
+    """Raise InvalidInput unless a model of n contexts fits into memory."""
+    if n > MOST_CONTEXTS:
+        raise InvalidInput(
+            f"There may be {MOST_CONTEXTS} contexts: the model keeps the covariances of all pairs"
+            " of them.",
+            n,
+            "Use fewer folds, or put several contexts into one.",
+        )

@@ -34,6 +34,7 @@ from drbqo_ray.errors import InvalidInput
 from drbqo_ray.threads import one_thread
 
 _PIECES_PER_CONTEXT = 20
+_ALL_WEIGHTS = 1e100  # any radius above 2 holds all weights; the square of this one is a float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +70,7 @@ class MMDBall(UncertaintySet):
                 "The gram matrix must be positive semi-definite and not zero.", gram, cure
             )
         radius = checked_radius(self.radius)
-        unit_radius = radius / sqrt(size)
+        unit_radius = min(radius / sqrt(size), _ALL_WEIGHTS)
         least = min(max(1e-9 * unit_radius**2, 1e-14), 1e-9)
         jitter = max(0.0, least - float(eigenvalues[0]) / size)
         metric = gram / size + jitter * np.eye(gram.shape[0])

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ from drbqo_ray.core.uncertainty_set import (
     checked_radius,
     finish,
     is_uniform,
+    real_number,
     reference_weights,
     share_of_ties,
     unit_rows,
@@ -67,6 +69,7 @@ __all__ = [
 
 _ROUNDING = 4e-16
 _LEAST_V = 1e-290
+_ALL_WEIGHTS = 1e300  # a larger radius adds nothing, and its double may not be a float
 
 
 @dataclass(frozen=True)
@@ -127,24 +130,24 @@ class ChiSquareBall(UncertaintySet):
             level: between 0 and 1, both excluded.
             n: number of contexts, at least 1.
         """
-        if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
+        if not 0 < (number := real_number(level)) < 1:
             raise InvalidInput(
                 "A confidence level must lie between 0 and 1.", level, "Use 0.95, for example."
             )
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        if not isinstance(n, int | np.integer) or not 1 <= (count := real_number(n)) < inf:
             raise InvalidInput(
                 "The number of contexts must be an integer of at least 1.", n, "Pass n >= 1."
             )
-        quantile = float(chdtri(1, 1.0 - float(level)))
-        return cls(min(quantile / (2 * int(n)), (int(n) - 1) / 2))
+        quantile = float(chdtri(1, 1.0 - number))
+        return cls(min(quantile / 2 / count, (count - 1) / 2))
 
     def _solve_rows(self, values: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         x, shift, scale = unit_rows(values)
-        equal = is_uniform(q)
+        equal, rho = is_uniform(q), min(self.radius, _ALL_WEIGHTS)
         if equal:
-            level, tilt = _chi_square_uniform(x, self.radius)
+            level, tilt = _chi_square_uniform(x, rho)
         else:
-            level, tilt = _chi_square_weighted(x, q, self.radius)
+            level, tilt = _chi_square_weighted(x, q, rho)
         p = x * tilt
         np.subtract(level, p, out=p)
         np.maximum(p, 0.0, out=p)
@@ -299,14 +302,14 @@ class CVaR(UncertaintySet):
 
     def __post_init__(self) -> None:
         """Check alpha."""
-        alpha = self.alpha
-        if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < float(alpha) <= 1:
+        alpha = real_number(self.alpha)
+        if not 0 < alpha <= 1:
             raise InvalidInput(
                 "The share alpha must be above 0 and at most 1.",
-                alpha,
+                self.alpha,
                 "Use 1 for the plain average, a smaller share for more caution.",
             )
-        object.__setattr__(self, "alpha", float(alpha))
+        object.__setattr__(self, "alpha", alpha)
 
     def _solve_rows(self, values: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         x, shift, scale = unit_rows(values)
@@ -378,7 +381,7 @@ def as_uncertainty(value: object, n: int) -> UncertaintySet:
     if isinstance(value, str) and value == "auto":
         return ChiSquareBall.from_confidence(0.95, n)
     if isinstance(value, Real) and not isinstance(value, bool):
-        return ChiSquareBall(float(value))
+        return ChiSquareBall(checked_radius(value))
     raise InvalidInput(
         "The uncertainty must be a set, a chi-square radius of at least 0, or 'auto'.",
         value,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, nan
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -20,6 +20,8 @@ from drbqo_ray.errors import InvalidInput
 FloatArray = NDArray[np.float64]
 
 TINY = float(np.finfo(np.float64).tiny)
+LARGEST = 1e300
+"""Size of a matrix entry of which a float holds the sum over many contexts."""
 
 
 class UncertaintySet(ABC):
@@ -223,15 +225,24 @@ def reference_weights(reference: ArrayLike | None, n: int) -> FloatArray:
 
 def checked_radius(radius: object) -> float:
     """A finite radius >= 0 as a float, or `InvalidInput`."""
-    if isinstance(radius, Real) and not isinstance(radius, bool):
-        number = float(radius)
-        if isfinite(number) and number >= 0:
-            return number
+    number = real_number(radius)
+    if isfinite(number) and number >= 0:
+        return number
     raise InvalidInput(
         "A radius must be a finite number that is at least 0.",
         radius,
         "Use 0 for the plain average; use WorstCase() for the worst single context.",
     )
+
+
+def real_number(value: object) -> float:
+    """A real number as a float, NaN for anything else and for what a float cannot hold."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return nan
+    try:
+        return float(value)
+    except Exception:  # a number beyond float64, or of a class that may do anything
+        return nan
 
 
 def checked_matrix(matrix: ArrayLike, name: str, cure: str) -> FloatArray:
@@ -241,8 +252,8 @@ def checked_matrix(matrix: ArrayLike, name: str, cure: str) -> FloatArray:
         raise InvalidInput(
             f"{name} must be a square matrix, one row per context.", f"shape {array.shape}", cure
         )
-    if not np.isfinite(array).all():
-        raise InvalidInput(f"{name} must be finite.", array, cure)
+    if not np.abs(array).max() <= LARGEST:
+        raise InvalidInput(f"{name} must be finite, and at most {LARGEST:g} in size.", array, cure)
     if np.abs(array - array.T).max() > 1e-9 * np.abs(array).max():
         raise InvalidInput(f"{name} must be symmetric.", array, cure)
     array = 0.5 * (array + array.T)
@@ -259,5 +270,5 @@ def as_floats(values: ArrayLike, name: str, cure: str) -> FloatArray:
         if array.dtype.kind not in "biufO":
             raise TypeError(array.dtype)
         return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # no numbers, numbers beyond float64, or a class that may do anything
         raise InvalidInput(f"{name} must be an array of real numbers.", values, cure) from None

@@ -279,6 +279,7 @@ def test_as_uncertainty_passes_sets_through(make):
         [1j, 0.0, 1.0],
         [None, 1.0, 2.0],
         [[1.0, 2.0, 3.0], [1.0, 2.0]],
+        [10**400, 1.0, 2.0],
     ],
 )
 def test_bad_values_are_refused(make, values):
@@ -297,6 +298,7 @@ def test_bad_values_are_refused(make, values):
         [np.nan, 0.5, 0.5],
         [np.inf, 0.5, 0.5],
         ["a", "b", "c"],
+        [10**400, 0, 0],
     ],
 )
 def test_bad_references_are_refused(make, reference):

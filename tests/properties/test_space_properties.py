@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drbqo_ray.normal_parameter import Normal
 from drbqo_ray.parameters import Choice, Float, Int, Parameter
 from drbqo_ray.space import Space
 
@@ -53,6 +54,23 @@ def ints(draw: st.DrawFn) -> Int:
 
 
 @st.composite
+def normals(draw: st.DrawFn) -> Normal:
+    """The whole of a normal, some of it, or steps of it."""
+    mean, sd = draw(st.floats(-1e3, 1e3)), draw(st.floats(1e-2, 1e3))
+    low, high = mean - sd * draw(st.floats(0.1, 5.0)), mean + sd * draw(st.floats(0.1, 5.0))
+    step = draw(st.none() | st.floats(1e-3, 1.0).map(lambda share: share * (high - low)))
+    return Normal(low, high, step=step, mean=mean, sd=sd)
+
+
+@st.composite
+def wide_logs(draw: st.DrawFn) -> Float:
+    """Log scales over any number of decades, some over next to none."""
+    low = 10.0 ** draw(st.floats(-323.0, 290.0))
+    high = max(low * 10.0 ** draw(st.floats(1e-12, 16.0)), low + 3e-308)
+    return Float(low, draw(st.sampled_from([high, 1e307])), log=True)
+
+
+@st.composite
 def conditions(draw: st.DrawFn, parents: dict[str, Parameter]) -> dict[str, list[object]]:
     """Up to two parents that are not continuous, each with some of its values."""
     names = [name for name, item in parents.items() if item.count]
@@ -69,7 +87,9 @@ def conditions(draw: st.DrawFn, parents: dict[str, Parameter]) -> dict[str, list
 @st.composite
 def spaces(draw: st.DrawFn) -> Space:
     parameters: dict[str, Parameter] = {}
-    kinds = st.one_of(floats(), decimal_steps(), ints(), OPTIONS.map(Choice))
+    kinds = st.one_of(
+        floats(), decimal_steps(), ints(), OPTIONS.map(Choice), normals(), wide_logs()
+    )
     for number in range(draw(st.integers(1, 5))):
         item = draw(kinds)
         when = draw(conditions(parameters))
@@ -134,10 +154,36 @@ def test_snapping_twice_is_snapping_once_and_keeps_the_config(case):
 @given(points())
 def test_to_unit_gives_a_fixed_point_bit_for_bit(case):
     space, u = case
-    point = space.to_unit(space.from_unit(u))
-    again = space.to_unit(space.from_unit(point))
-    discrete = ~space.continuous
-    np.testing.assert_array_equal(again[discrete], point[discrete])
+    config = space.from_unit(u)
+    point = space.to_unit(config)
+    assert space.from_unit(point) == config
+    assert space.to_unit(space.from_unit(point)).tobytes() == point.tobytes()
+
+
+@SETTINGS
+@given(points(), st.integers(1, 17))
+def test_a_told_config_settles_after_one_round_trip(case, digits):
+    space, u = case
+    told = {name: rounded(space, name, v, digits) for name, v in space.from_unit(u).items()}
+    once = space.from_unit(space.to_unit(told))
+    assert space.from_unit(space.to_unit(once)) == once
+
+
+def rounded(space: Space, name: str, value: object, digits: int) -> object:
+    """A continuous value with few digits, as people write them; any other as it is."""
+    item = space.parameters[name]
+    if item.count:
+        return value
+    return min(max(float(f"{value:.{digits}g}"), item.low), item.high)
+
+
+@SETTINGS
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3), st.integers(-60, 60))
+def test_values_next_to_the_mean_of_a_normal_settle(mean, sd, ulps):
+    item = Normal.around(mean, sd)
+    value = item.from_unit(0.5 + ulps * 2.0**-53)
+    assert item.from_unit(item.to_unit(value)) == value
+    assert abs(value - mean) <= 1e-9 * sd
 
 
 @SETTINGS

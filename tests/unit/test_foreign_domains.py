@@ -82,6 +82,11 @@ REFUSED = {
     "an empty range": tune.randint(5, 5),
     "an unbounded float": Float(None, None),
     "an unknown distribution": st.beta(2, 3),
+    "an array as bound": tune.randint(np.zeros(2), 5),
+    "an array as step": tune.qrandn(0.0, 1.0, np.ones(2)),
+    "text as bound": tune.randint("0", 5),
+    "an array of distributions": st.uniform(np.zeros(2), 1.0),
+    "a whole number beyond float64": st.norm(10**400, 1),
 }
 
 

@@ -11,6 +11,13 @@ import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from tests.optimizer_problems import NAN, make, score, spend, state
 
+LOG = {"C": dr.Float(1e-3, 1e3, log=True), "gamma": dr.Float(1e-5, 1e1, log=True)}
+BRANCHED = {
+    "model": dr.Choice(["bayes", "svm"]),
+    "C": dr.Float(1e-3, 1e3, log=True, when={"model": ["svm"]}),
+}
+METHODS = ("random", "foldwise", "drbqo", "bqo-ei", "mtbo")
+
 # asking
 
 
@@ -262,3 +269,110 @@ def test_a_copy_goes_its_own_way():
     assert twin.ask() == opt.ask()
     twin.tell(5, 1.0)
     assert [s.id for s in opt.pending] == [5]
+
+
+# one config in all its folds
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_missing_folds_of_a_told_config_are_trained_with_that_very_config(seed):
+    opt = dr.Optimizer({"C": dr.Float(1e-4, 1e2, log=True)}, 5, method="foldwise", seed=seed)
+    assert opt.space.from_unit(opt.space.to_unit({"C": 0.0006})) != {"C": 0.0006}
+    opt.observe({"C": 0.0006}, 0, 2.0)
+    asked = []
+    for _ in range(80):
+        asked.append(opt.ask())
+        C = asked[-1].config["C"]
+        opt.tell(asked[-1].id, -((np.log10(C / 0.0006)) ** 2) - 0.01 * asked[-1].context)
+    twins = [s for s in asked if abs(s.config["C"] / 0.0006 - 1) < 1e-9]
+    assert {s.config["C"] for s in twins} == {0.0006}
+    assert sorted(s.context for s in twins) == [1, 2, 3, 4]
+
+
+def test_round_values_on_log_scales_come_back_as_they_were_told():
+    opt = dr.Optimizer(LOG, 3, method="foldwise", n_initial=1)
+    told = [{"C": C, "gamma": g} for C in (0.01, 0.1, 1.0, 100.0) for g in (1e-4, 0.01, 0.3)]
+    for k, config in enumerate(told):
+        opt.observe(config, 0, -0.01 * k)
+    again = [s.config for s in opt.ask(24) if opt.space.to_unit(s.config).tobytes() in keys(opt)]
+    assert again
+    assert all(config in told for config in again)
+
+
+def keys(opt: dr.Optimizer) -> set[bytes]:
+    return {opt.space.to_unit(o.config).tobytes() for o in opt.observations}
+
+
+def test_values_that_share_a_position_are_one_config_the_one_told_first():
+    opt = dr.Optimizer(LOG, 3)
+    other = {"C": 100.00000000000001, "gamma": 0.01}
+    assert (
+        opt.space.to_unit(other).tobytes()
+        == opt.space.to_unit({"C": 100.0, "gamma": 0.01}).tobytes()
+    )
+    opt.observe({"C": 100.0, "gamma": 0.01}, 0, 0.5)
+    assert opt.observe(other, 1, 0.6).config == {"C": 100.0, "gamma": 0.01}
+    assert opt.recommend().config == {"C": 100.0, "gamma": 0.01}
+
+
+def test_zero_and_minus_zero_are_one_config():
+    opt = dr.Optimizer({"x": dr.Float(0.0, 1.0)}, 2)
+    for context, zero in enumerate((-0.0, 0.0)):
+        assert str(opt.observe({"x": zero}, context, 1.0).config["x"]) == "0.0"
+    assert len(opt._history.configs) == 1
+
+
+def test_a_replayed_suggestion_keeps_the_config_that_was_trained():
+    opt = dr.Optimizer(LOG, 3)
+    opt.register(dr.Suggestion(0, {"C": 100.0, "gamma": 0.01}, 0, 1))
+    opt.register(dr.Suggestion(1, {"C": 100.00000000000001, "gamma": 0.01}, 1, 2))
+    assert [s.config["C"] for s in opt.pending] == [100.0, 100.00000000000001]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_config_without_a_continuous_parameter_is_trained_once_in_every_fold(method):
+    opt = dr.Optimizer(BRANCHED, 3, method=method, n_initial=10)
+    pairs = []
+    for k in range(30):
+        suggestion = opt.ask()
+        pairs.append((repr(suggestion.config), suggestion.context))
+        opt.tell(suggestion.id, -0.01 * k)
+    assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize("method", ["random", "drbqo"])
+def test_a_batch_trains_no_fold_of_such_a_config_twice(method):
+    opt = dr.Optimizer(BRANCHED, 3, method=method, n_initial=4)
+    spend_any(opt, 4)
+    pairs = [(repr(s.config), s.context) for s in opt.ask(40)]
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_where_no_candidate_is_open_another_config_is_drawn(monkeypatch):
+    monkeypatch.setattr("drbqo_ray.optimizer.candidates", lambda space, near, rng: near)
+    opt = dr.Optimizer(BRANCHED, 3, n_initial=6)
+    pairs = []
+    for _ in range(15):
+        suggestion = opt.ask()
+        pairs.append((repr(suggestion.config), suggestion.context))
+        opt.tell(suggestion.id, float(suggestion.config["model"] == "bayes"))
+    assert len(set(pairs)) == len(pairs)
+
+
+def spend_any(opt: dr.Optimizer, count: int) -> None:
+    for k in range(count):
+        opt.tell(opt.ask().id, -0.1 * k)
+
+
+@pytest.mark.parametrize("method", ["random", "drbqo"])
+def test_a_finite_space_of_many_branches_is_exhausted_before_a_fold_is_repeated(method):
+    space = {"model": dr.Choice(range(6))} | {
+        f"size{k}": dr.Int(1, 6, when={"model": [k]}) for k in range(6)
+    }
+    opt = dr.Optimizer(space, 2, method=method, n_initial=4)
+    pairs = []
+    while not opt.exhausted:
+        suggestion = opt.ask()
+        pairs.append((repr(suggestion.config), suggestion.context))
+        opt.tell(suggestion.id, 0.0)
+    assert len(set(pairs)) == len(pairs) == 6 * 6 * 2

@@ -10,6 +10,7 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import ConflictingResult, InvalidInput, UnknownSuggestion
+from tests.hostile_objects import WithoutEquals, WithoutRepr
 from tests.optimizer_problems import NAN, make, score, spend, state
 
 INF = float("inf")
@@ -58,6 +59,23 @@ BAD_OPTIONS = {
     "seed text": {"seed": "0"},
     "unknown sampler": {"sampler": "exact"},
     "unknown hyperparameters": {"hyperparameters": "mcmc"},
+    "mode array": {"mode": np.array(["max", "min"])},
+    "method array": {"method": np.array(["drbqo", "random"])},
+    "kernel array": {"kernel": np.array(["se", "matern12"])},
+    "context rule array": {"context_rule": np.array(["random", "variance"])},
+    "sampler array": {"sampler": np.array(["rff", "pathwise"])},
+    "hyperparameters array": {"hyperparameters": np.array(["map", "mle"])},
+    "mode without equals": {"mode": WithoutEquals()},
+    "mode without repr": {"mode": WithoutRepr()},
+    "radius beyond float64": {"uncertainty": 10**400},
+    "reference beyond float64": {"reference": [10**400, 0, 0]},
+    "sample vectors beyond float64": {"contexts": [[10**400], [0]]},
+    "sample vectors that cannot be compared": {"contexts": [[-1.7e308], [1.7e308]]},
+    "contexts without repr": {"contexts": WithoutRepr()},
+    "2**53 contexts": {"contexts": 2**53},
+    "contexts beyond float64": {"contexts": 10**400},
+    "too many sample vectors": {"contexts": np.zeros((100_000, 1))},
+    "n_initial of 2**53": {"n_initial": 2**53},
 }
 
 
@@ -68,6 +86,22 @@ def test_a_bad_option_gives_one_clear_error(options):
     error = caught.value
     assert str(error) == f"{error.rule} Got {str(error)[len(error.rule) + 5 :]}"
     assert str(error).endswith(error.cure)
+
+
+def test_more_contexts_than_memory_holds_are_refused_with_the_reason():
+    with pytest.raises(InvalidInput, match=r"n x n x m numbers.*32 GiB.*1625 folds.*fewer folds"):
+        make(contexts=1626)
+    assert make(contexts=600).n_contexts == 600
+
+
+def test_numpy_text_is_text():
+    assert make(mode=np.str_("min"), kernel=np.str_("matern32"), method=np.str_("random")).ask()
+
+
+def test_a_failure_may_be_told_with_any_reason():
+    opt = make()
+    assert opt.fail(opt.ask().id, ValueError("lost")).reason == "lost"
+    assert opt.fail(opt.ask().id, WithoutRepr()).reason.startswith("an object of type WithoutRepr")
 
 
 @pytest.mark.parametrize("space", [None, {}, {"a": 3}, [dr.Float(0, 1)], "a: float"])

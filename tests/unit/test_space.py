@@ -10,7 +10,9 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
+from drbqo_ray.normal_parameter import Normal
 from drbqo_ray.space import as_space
+from tests.hostile_objects import WithoutEquals, WithoutFloat, WithoutRepr
 
 INF, NAN = float("inf"), float("nan")
 
@@ -47,6 +49,21 @@ BAD_PARAMETERS = {
     "float step text": lambda: dr.Float(0.0, 1.0, step="0.1"),
     "float too many steps": lambda: dr.Float(0.0, 1.0, step=1e-20),
     "float range beyond float64": lambda: dr.Float(-1.7e308, 1.7e308),
+    "float subnormal range": lambda: dr.Float(0.0, 1e-310),
+    "float subnormal range on a log scale": lambda: dr.Float(1e-320, 1e-310, log=True),
+    "float subnormal step": lambda: dr.Float(0.0, 1e-307, step=1e-320),
+    "float array as bound": lambda: dr.Float(np.array([0.0, 1.0]), 2.0),
+    "float array as step": lambda: dr.Float(0.0, 1.0, step=np.array([0.1, 0.2])),
+    "float array as log": lambda: dr.Float(1.0, 2.0, log=np.array([True, False])),
+    "float text as log": lambda: dr.Float(1.0, 2.0, log="no"),
+    "float unreadable bound": lambda: dr.Float(0.0, WithoutFloat(1.0)),
+    "float bound without repr": lambda: dr.Float(0.0, WithoutRepr()),
+    "float steps finer than its floats": lambda: dr.Float(1e15, 1e15 + 1, step=1e-3),
+    "float steps finer than positions": lambda: dr.Float(1e-9, 1e6, log=True, step=1e-9),
+    "normal array as mean": lambda: Normal(0.0, 1.0, mean=np.array([0.0, 1.0])),
+    "normal sd beyond float64": lambda: Normal(0.0, 1.0, sd=10**400),
+    "normal subnormal sd": lambda: Normal(0.0, 1.0, mean=0.5, sd=1e-310),
+    "normal steps finer than positions": lambda: Normal(-5.0, 5.0, step=1e-10),
     "int low above high": lambda: dr.Int(5, 1),
     "int fraction": lambda: dr.Int(1.5, 3),
     "int whole float": lambda: dr.Int(1.0, 3),
@@ -57,11 +74,15 @@ BAD_PARAMETERS = {
     "int step none": lambda: dr.Int(0, 8, step=None),
     "int too many steps": lambda: dr.Int(0, 2**60),
     "int beyond float64": lambda: dr.Int(0, 10**400),
+    "int array as bound": lambda: dr.Int(np.array([0, 1]), 8),
+    "int array as log": lambda: dr.Int(1, 8, log=np.array([True, False])),
+    "int steps finer than positions": lambda: dr.Int(1, 10**15, log=True),
     "choice empty": lambda: dr.Choice([]),
     "choice text": lambda: dr.Choice("rbf"),
     "choice number": lambda: dr.Choice(3),
     "choice none": lambda: dr.Choice(None),
     "choice repeated option": lambda: dr.Choice(["a", "b", "a"]),
+    "choice repeated option without repr": lambda: dr.Choice([option := WithoutRepr(), option]),
 }
 
 BAD_SPACES = {
@@ -74,6 +95,9 @@ BAD_SPACES = {
     "tuple": lambda: dr.Space({"C": (0.0, 1.0)}),
     "unknown type": lambda: dr.Space({"C": {"type": "real", "low": 0, "high": 1}}),
     "unhashable type": lambda: dr.Space({"C": {"type": ["float"], "low": 0, "high": 1}}),
+    "array as type": lambda: dr.Space({"C": {"type": np.array(["float"]), "low": 0, "high": 1}}),
+    "type without repr": lambda: dr.Space({"C": {"type": WithoutRepr(), "low": 0, "high": 1}}),
+    "without repr": lambda: dr.Space({"C": WithoutRepr()}),
     "no type": lambda: dr.Space({"C": {"low": 0, "high": 1}}),
     "unknown field": lambda: dr.Space({"C": {"type": "float", "low": 0, "high": 1, "lgo": True}}),
     "missing field": lambda: dr.Space({"C": {"type": "float", "low": 0}}),
@@ -124,6 +148,10 @@ BAD_CONFIGS = {
     "int outside": POLY | {"degree": 6},
     "off the step": POLY | {"share": 0.25},
     "unknown option": POLY | {"kernel": "sigmoid"},
+    "number that cannot be read": POLY | {"C": WithoutFloat(1.0)},
+    "without repr": POLY | {"C": WithoutRepr()},
+    "option without repr": POLY | {"kernel": WithoutRepr()},
+    "option without equals": POLY | {"kernel": WithoutEquals()},
     "array for an option": POLY | {"kernel": np.array(["rbf", "poly"])},
 }
 
@@ -302,3 +330,76 @@ def test_one_hot_inputs_put_all_other_options_at_one_distance():
     assert len(z) == 6
     gaps = np.abs(z[:, None, :3] - z[None, :, :3]).sum(axis=2)
     assert set(np.unique(gaps)) == {0.0, 2.0}
+
+
+def test_whole_numbers_beyond_2_to_the_53_stay_themselves():
+    linear = dr.Int(2**60, 2**60 + 10)
+    assert [linear.from_unit(u) for u in (0.0, 0.5, 1.0)] == [2**60, 2**60 + 5, 2**60 + 10]
+    for item in (linear, dr.Int(-(2**70), 2**70, step=2**30), dr.Int(1, 2**60 + 1, True, 2**20)):
+        for value in (item.low, item.low + item.step, item.high):
+            assert item.check("x", value) == value
+            assert item.from_unit(dr.Space({"x": item}).to_unit({"x": value})[0]) == value
+    with pytest.raises(InvalidInput, match="steps of"):
+        dr.Int(0, 2**60, step=2**20).check("x", 2**60 - 1)
+
+
+def test_the_largest_grid_tells_all_its_values_apart():
+    for item in (dr.Int(0, 2**48 - 1), dr.Int(5, 2**42, log=True), dr.Float(0, 1, step=2.0**-47)):
+        k = np.array([0, 1, 2, item.count // 3, item.count // 2, item.count - 2, item.count - 1])
+        np.testing.assert_array_equal(item.axis.index(item.axis.position(k)), k)
+    near = dr.Space({"n": dr.Int(0, 2**40), "x": dr.Float(0, 1, when={"n": [7]})})
+    assert near.validate({"n": 8}) == {"n": 8}
+    np.testing.assert_array_equal(near.active(near.to_unit({"n": 8})[None]), [[True, False]])
+
+
+@pytest.mark.parametrize("item", [dr.Float(0.0, 1.0), dr.Float(-1.0, 1.0), dr.Float(-0.0, 2.0)])
+def test_zero_has_no_sign(item):
+    space = dr.Space({"x": item})
+    assert str(space.validate({"x": -0.0})["x"]) == "0.0"
+    assert space.to_unit({"x": -0.0}).tobytes() == space.to_unit({"x": 0.0}).tobytes()
+    assert str(item.from_unit(item.to_unit(-0.0))) == "0.0"
+    assert space.snap(np.array([[-0.0]])).tobytes() == np.zeros(1).tobytes()
+
+
+@pytest.mark.parametrize("bounds", [(1e-308, 10.0), (5e-324, 1.7e308), (1e-300, 1e300)])
+def test_a_log_range_may_be_wider_than_the_largest_float(bounds):
+    item = dr.Float(*bounds, log=True)
+    u = np.linspace(0.0, 1.0, 101)
+    values = np.array([item.from_unit(position) for position in u])
+    assert (values[0], values[-1]) == bounds
+    np.testing.assert_allclose(np.diff(np.log10(values))[1:], np.diff(np.log10(values))[1:].mean())
+    np.testing.assert_allclose([item.to_unit(value) for value in values], u, atol=2e-3)
+
+
+def test_a_log_range_of_a_few_floats_reaches_them_all():
+    low = 1.9999999999999993
+    item = dr.Float(low, 2.0, log=True)
+    assert len({item.from_unit(u) for u in np.linspace(0, 1, 50)}) == 4
+    assert all(np.isfinite(item.to_unit(item.from_unit(u))) for u in np.linspace(0, 1, 50))
+
+
+def test_numpy_scalars_in_a_parameter_become_plain_numbers():
+    item = dr.Float(np.float16(-60000), np.float16(60000), log=np.False_, step=np.float32(0.5))
+    assert [type(part) for part in (item.low, item.high, item.log, item.step)] == [
+        float, float, bool, float,
+    ]  # fmt: skip
+    whole = dr.Int(np.int8(-100), np.int8(100), step=np.int8(1))
+    assert whole.count == 201
+    assert "np." not in repr(whole) + repr(item)
+
+
+def test_the_grid_counts_the_configs_there_are_and_not_the_products():
+    space = dr.Space(
+        {"model": dr.Choice(range(10))}
+        | {f"size{k}": dr.Int(1, 10, when={"model": [k]}) for k in range(10)}
+    )
+    grid = space.grid(100)
+    assert len({repr(space.from_unit(u)) for u in grid}) == len(grid) == 100
+    assert space.grid(99) is None
+
+
+def test_a_continuous_parameter_that_is_never_active_leaves_the_space_finite():
+    parents = {"a": dr.Choice([0, 1]), "b": dr.Choice([0, 1], when={"a": [0]})}
+    never = dr.Space(parents | {"x": dr.Float(0, 1, when={"a": [1], "b": [1]})})
+    assert len(never.grid(10)) == 3
+    assert dr.Space(parents | {"x": dr.Float(0, 1, when={"b": [1]})}).grid(10) is None

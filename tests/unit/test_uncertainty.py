@@ -23,6 +23,7 @@ from drbqo_ray.core.uncertainty import (
     from_dict,
 )
 from drbqo_ray.errors import InvalidInput
+from tests.hostile_objects import WithoutRepr
 
 LINE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 
@@ -56,6 +57,10 @@ def test_chi_square_with_a_weighted_reference_by_hand():
     value, p = ChiSquareBall(0.06).worst_case([0.0, 1.0], [0.75, 0.25])
     assert p == pytest.approx([0.9, 0.1], abs=1e-15)
     assert value == pytest.approx(0.1, abs=1e-15)
+
+
+def short(value: object) -> str:
+    return repr(value)[:12]
 
 
 @pytest.mark.parametrize("radius", [4.5, 4.5 + 1e-12, 5.0, 1e6, 1e300])
@@ -226,19 +231,25 @@ def test_the_confidence_interval_covers_the_mean_as_often_as_it_says():
     assert np.mean(low <= 1.0) == pytest.approx(0.975, abs=0.02)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 95, np.nan, True, "0.95", None])
+@pytest.mark.parametrize(
+    "level", [0.0, 1.0, -0.1, 95, np.nan, True, "0.95", None, 10**400], ids=short
+)
 def test_bad_confidence_levels_are_refused(level):
     with pytest.raises(InvalidInput):
         ChiSquareBall.from_confidence(level, 10)
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5, True, "10"])
+@pytest.mark.parametrize("n", [0, -1, 2.5, True, "10", 10**400], ids=short)
 def test_bad_numbers_of_contexts_are_refused(n):
     with pytest.raises(InvalidInput):
         ChiSquareBall.from_confidence(0.95, n)
 
 
-@pytest.mark.parametrize("radius", [-1e-9, np.nan, np.inf, True, "1", None, [1.0], 1j])
+@pytest.mark.parametrize(
+    "radius",
+    [-1e-9, np.nan, np.inf, True, "1", None, [1.0], 1j, 10**400, np.ones(2), WithoutRepr()],
+    ids=type,
+)
 def test_bad_radii_are_refused(radius):
     for make in (
         ChiSquareBall,
@@ -251,7 +262,23 @@ def test_bad_radii_are_refused(radius):
             make(radius)
 
 
-@pytest.mark.parametrize("alpha", [0.0, -0.1, 1.0001, np.nan, np.inf, True, "0.5", None])
+@pytest.mark.parametrize("radius", [1e301, 1.7e308, 2**1023], ids=["1e301", "1.7e308", "int"])
+def test_the_largest_radii_hold_all_weights(radius):
+    for ball in (
+        ChiSquareBall(radius),
+        KLBall(radius),
+        TotalVariationBall(radius),
+        WassersteinBall(radius, LINE[:3, :3]),
+        MMDBall(radius, np.eye(3)),
+    ):
+        value, weights = ball.worst_case([0.2, 0.1, 0.4], [0.5, 0.3, 0.2])
+        assert value == pytest.approx(0.1, abs=1e-12)
+        np.testing.assert_allclose(weights, [0.0, 1.0, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "alpha", [0.0, -0.1, 1.0001, np.nan, np.inf, True, "0.5", None, 10**400], ids=short
+)
 def test_bad_shares_are_refused(alpha):
     with pytest.raises(InvalidInput):
         CVaR(alpha)
@@ -274,6 +301,8 @@ def test_radii_of_any_real_type_become_floats(number):
         [[0.0, 1.0], [2.0, 0.0]],
         [[0.1, 1.0], [1.0, 0.0]],
         [[0.0, np.nan], [np.nan, 0.0]],
+        [[0.0, 1e308], [1e308, 0.0]],
+        [[0, 10**400], [10**400, 0]],
         "far",
     ],
 )
@@ -291,6 +320,7 @@ def test_bad_distances_are_refused(distances):
         [[0.0, 0.0], [0.0, 0.0]],
         [[np.inf, 0.0], [0.0, 1.0]],
         [[-1.0, 0.0], [0.0, -1.0]],
+        [[10**400, 0], [0, 1]],
     ],
 )
 def test_bad_gram_matrices_are_refused(gram):
@@ -321,7 +351,9 @@ def test_a_number_means_a_chi_square_radius_and_auto_means_95_percent():
     assert as_uncertainty("auto", 10) == ChiSquareBall.from_confidence(0.95, 10)
 
 
-@pytest.mark.parametrize("value", [True, -1.0, np.nan, np.inf, "Auto", "chi-square", None, [1.0]])
+@pytest.mark.parametrize(
+    "value", [True, -1.0, np.nan, np.inf, "Auto", "chi-square", None, [1.0], 10**400]
+)
 def test_anything_else_is_no_uncertainty(value):
     with pytest.raises(InvalidInput, match="Got "):
         as_uncertainty(value, 10)
