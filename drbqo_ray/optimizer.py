@@ -283,7 +283,10 @@ class Optimizer:
         return self._record(id, None, reason if isinstance(reason, str) else _said(reason))
 
     def observe(self, config: Mapping[str, Any], context: int, score: object) -> Observation:
-        """Record an evaluation that was not suggested, e.g. from an earlier study."""
+        """Record an evaluation that was not suggested, e.g. from an earlier study.
+
+        A config that differs from one seen before only by rounding is recorded as that one.
+        """
         valid = self.space.validate(config)
         if isinstance(context, bool) or not isinstance(context, numbers.Integral):
             raise InvalidInput("A context is a whole number.", context, "Pass a fold index.")

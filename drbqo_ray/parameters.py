@@ -58,7 +58,7 @@ class Axis:
         """An axis whose grid values all own a cell, those at the ends too."""
         edge, end = low - step / 2, low + (count - 0.5) * step
         if log:
-            edge = max(edge, low / 2)
+            edge = max(edge, low / 2) or low  # half of the smallest float is 0
         return replace(Axis.between(edge, end, log), start=low, step=step, count=count)
 
     @property

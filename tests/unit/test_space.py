@@ -403,3 +403,9 @@ def test_a_continuous_parameter_that_is_never_active_leaves_the_space_finite():
     never = dr.Space(parents | {"x": dr.Float(0, 1, when={"a": [1], "b": [1]})})
     assert len(never.grid(10)) == 3
     assert dr.Space(parents | {"x": dr.Float(0, 1, when={"b": [1]})}).grid(10) is None
+
+
+def test_steps_on_a_log_scale_may_start_at_the_smallest_float():
+    item = dr.Float(5e-324, 1.0, log=True, step=0.25)
+    assert [item.from_unit(u) for u in (0.0, 1.0)] == [5e-324, 1.0]
+    assert item.from_unit(item.to_unit(0.5)) == 0.5
