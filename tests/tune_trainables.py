@@ -58,7 +58,7 @@ def nested_loss(config):
 
 
 def slow(config):
-    time.sleep(0.2)
+    time.sleep(0.5)
     tune.report({"score": -((config["x"] - 0.3) ** 2) - 0.1 * config["fold"] * config["x"]})
 
 

@@ -89,9 +89,11 @@ def test_a_bad_option_gives_one_clear_error(options):
 
 
 def test_more_contexts_than_memory_holds_are_refused_with_the_reason():
-    with pytest.raises(InvalidInput, match=r"n x n x m numbers.*32 GiB.*1625 folds.*fewer folds"):
-        make(contexts=1626)
-    assert make(contexts=600).n_contexts == 600
+    with pytest.raises(InvalidInput, match=r"covariances of all pairs.*10001.*fewer folds"):
+        make(contexts=10_001)
+    with pytest.raises(InvalidInput, match=r"n x n x m numbers.*32 GiB.*n = 3000, m = 500"):
+        make(contexts=np.zeros((3000, 500)))
+    assert make(contexts=400).n_contexts == 400
 
 
 def test_numpy_text_is_text():

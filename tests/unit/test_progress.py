@@ -194,7 +194,7 @@ def test_the_last_word_says_how_many_folds_have_a_score(make: type[io.StringIO])
         coverage = Coverage(3, (2,), 1)
 
     stream, clock = make(), Clock()
-    progress = make_progress(None, stream, clock)
+    progress = make_progress(True, stream, clock)
     progress.on_start("run", 4, 1)
     play(progress, clock, 2)
     assert "trained on" not in stream.getvalue()

@@ -77,7 +77,7 @@ def test_an_evaluation_that_left_its_slot_does_not_run() -> None:
 
 def test_a_resumed_run_goes_on_counting_but_its_failures_here_are_its_own() -> None:
     run = Run(1)
-    run.standing.resumed(Snapshot([], 5, 5, 2, {0: 4, 2: 1}, 60.0))
+    run.standing.resumed(Snapshot([], 5, 5, 2, {0: 4, 2: 1}, {0: 2}, 60.0))
     run.now += 2
     run.end(5, 1.0, ok=False)
     assert run.display.status["done"] == 6
