@@ -37,8 +37,17 @@ JOBS: dict[str, list[str]] = {
     "tune": ["bench_tune"],
 }
 WITHOUT_LINES = ("search_cv", "tune")
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "ray", "torch", "gpytorch", "botorch", "optuna",
-             "smac")  # fmt: skip
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "ray",
+    "torch",
+    "gpytorch",
+    "botorch",
+    "optuna",
+    "smac",
+)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 

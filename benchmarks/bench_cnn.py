@@ -84,12 +84,25 @@ def lines() -> Iterator[Line]:
     """Both measurements."""
     wall, cpu = compare_epochs(CNNFolds("mnist", subset=TIMED_IMAGES, epochs=1))
     note = f"median of {ROUNDS} rounds, {torch.get_num_threads()} threads, CPU time {cpu:.3f}"
-    yield Line("cnn", "epoch, worker / bare loop", f"{TIMED_IMAGES} images", wall, "x",
-               most=MOST_RATIO, note=note)  # fmt: skip
+    yield Line(
+        "cnn",
+        "epoch, worker / bare loop",
+        f"{TIMED_IMAGES} images",
+        wall,
+        "x",
+        most=MOST_RATIO,
+        note=note,
+    )
     trained = CNNFolds("mnist", subset=TRAINING_IMAGES, epochs=5)
     accuracy = trained(trained.default_config, 0, 0)
-    yield Line("cnn", "fold accuracy, 5 epochs", f"{TRAINING_IMAGES} images", accuracy, "",
-               least=LEAST_ACCURACY)  # fmt: skip
+    yield Line(
+        "cnn",
+        "fold accuracy, 5 epochs",
+        f"{TRAINING_IMAGES} images",
+        accuracy,
+        "",
+        least=LEAST_ACCURACY,
+    )
 
 
 def main() -> int:

@@ -4,10 +4,10 @@
 
 The disk's own rate is that of the least any durable append can do: one write and one fsync of the
 same bytes. It is measured in turns with the journal, so that a busy disk slows both alike. Tells
-are counted when `Keeper.tell` returns, that is when they are on the disk. One by one they cannot be
-faster than the disk; those that come while a flush is under way go together in the next one, as
-the driver sends them. Replay makes a run of its records: it checks each of them, and tells an
-optimizer all there is to know.
+are counted when `Coordinator.tell` returns, that is when they are on the disk. One by one they
+cannot be faster than the disk; those that come while a flush is under way go together in the next
+one, as the driver sends them. Replay makes a run of its records: it checks each of them, and tells
+an optimizer all there is to know.
 """
 
 from __future__ import annotations
@@ -28,17 +28,22 @@ import numpy as np
 
 import drbqo_ray as dr
 from benchmarks.table import Line, add_save_option, publish, ratio
-from drbqo_ray.cluster.keeper import Keeper
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.replay import replay
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.journal import Journal, read_journal
-from drbqo_ray.journal_format import encode_record
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime.coordinator import Coordinator
+from drbqo_ray.storage.format import encode_record
+from drbqo_ray.storage.journal import Journal, read_journal
+from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import replay
 
 FOLDS = 10
 NODE = "0123456789ab"
-SPACE = dr.Space({"C": dr.Float(1e-3, 1e3, log=True), "gamma": dr.Float(1e-5, 10.0, log=True),
-                  "kernel": dr.Choice(["rbf", "poly"])})  # fmt: skip
+SPACE = dr.Space(
+    {
+        "C": dr.Float(1e-3, 1e3, log=True),
+        "gamma": dr.Float(1e-5, 10.0, log=True),
+        "kernel": dr.Choice(["rbf", "poly"]),
+    }
+)
 FULL_RATE = 1000.0
 TOGETHER = 20
 MOST_REPLAY_SECONDS = 10.0
@@ -77,7 +82,7 @@ class Disk:
 def tell_lines(root: Path, tells: int) -> Iterator[Line]:
     """Acknowledged tells, one by one and together, in turns with the bare disk."""
     disk = Disk(root / "bare")
-    keeper = Keeper(root / "run", problem_of("random"), 2 * tells + TOGETHER * tells, {})
+    keeper = Coordinator(root / "run", problem_of("random"), 2 * tells + TOGETHER * tells, {})
     numbers = iter(range(10**9))
     while len(keeper.take(0, 2 * tells, 2)) < 2 * tells:
         time.sleep(0.05)
@@ -89,9 +94,17 @@ def tell_lines(root: Path, tells: int) -> Iterator[Line]:
         one.append(seconds(lambda outcome=outcome: keeper.tell([outcome])))
     middle, low, high = ratio(one, bare)
     rate = 1 / statistics.mean(bare)
-    yield Line("journal", "tell / bare write and fsync", "one by one", middle, "x", low, high,
-               note=f"medians {1e3 * statistics.median(one):.3f} and"
-               f" {1e3 * statistics.median(bare):.3f} ms")  # fmt: skip
+    yield Line(
+        "journal",
+        "tell / bare write and fsync",
+        "one by one",
+        middle,
+        "x",
+        low,
+        high,
+        note=f"medians {1e3 * statistics.median(one):.3f} and"
+        f" {1e3 * statistics.median(bare):.3f} ms",
+    )
     together = []
     for _ in range(tells // TOGETHER):
         batch = [Outcome(next(numbers), 0.75, node=NODE) for _ in range(TOGETHER)]
@@ -99,10 +112,23 @@ def tell_lines(root: Path, tells: int) -> Iterator[Line]:
     keeper.close()
     disk.close()
     note = f"the disk alone does {rate:.0f} a second"
-    yield Line("journal", "acknowledged tells", "one by one", 1 / statistics.mean(one),
-               "/s", least=min(FULL_RATE, rate), note=note)  # fmt: skip
-    yield Line("journal", "acknowledged tells", f"{TOGETHER} in one flush",
-               1 / statistics.mean(together), "/s", least=min(FULL_RATE, rate))  # fmt: skip
+    yield Line(
+        "journal",
+        "acknowledged tells",
+        "one by one",
+        1 / statistics.mean(one),
+        "/s",
+        least=min(FULL_RATE, rate),
+        note=note,
+    )
+    yield Line(
+        "journal",
+        "acknowledged tells",
+        f"{TOGETHER} in one flush",
+        1 / statistics.mean(together),
+        "/s",
+        least=min(FULL_RATE, rate),
+    )
 
 
 def processor_line(appends: int) -> Iterator[Line]:
@@ -124,8 +150,14 @@ def write_run(directory: Path, records: int) -> RunProblem:
     """A journal of about `records` records as a long run leaves it behind."""
     problem = problem_of("drbqo")
     rng = np.random.default_rng(0)
-    fit = {"parameters": [0.1] * 14, "size": 1000, "explored": 800, "value": -1.5, "center": 0.5,
-           "scale": 0.1}  # fmt: skip
+    fit = {
+        "parameters": [0.1] * 14,
+        "size": 1000,
+        "explored": 800,
+        "value": -1.5,
+        "center": 0.5,
+        "scale": 0.1,
+    }
     with Journal.create(directory, problem.header()) as journal:
         journal.append("session", {"at": 0.0})
         for start in range(0, records // 2 - 1, 500):
@@ -159,9 +191,15 @@ def replay_lines(root: Path, records: int) -> Iterator[Line]:
         run = replay(journal.records(), problem)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     assert len(run.outcomes) == len(run.optimizer.observations) == records // 2 - 1
-    yield Line("journal", "open and replay a run", setting, cpu, "CPU s",
-               most=MOST_REPLAY_SECONDS,
-               note=f"the optimizer is told everything; {wall:.1f} s by the clock")  # fmt: skip
+    yield Line(
+        "journal",
+        "open and replay a run",
+        setting,
+        cpu,
+        "CPU s",
+        most=MOST_REPLAY_SECONDS,
+        note=f"the optimizer is told everything; {wall:.1f} s by the clock",
+    )
 
 
 def main() -> int:

@@ -66,10 +66,14 @@ def optimum(radius: float) -> float:
     """max over x of the robust value, which is concave in x: the kink at 0, or a smooth peak."""
     starts = np.random.default_rng(0).uniform(-1, 1, (4, 2))
     peaks = [
-        minimize(lambda x: -robust_value(x, radius), start, method="Nelder-Mead",
-                 options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 2000}).fun
+        minimize(
+            lambda x: -robust_value(x, radius),
+            start,
+            method="Nelder-Mead",
+            options={"xatol": 1e-10, "fatol": 1e-14, "maxiter": 2000},
+        ).fun
         for start in starts
-    ]  # fmt: skip
+    ]
     return max(robust_value(np.zeros(2), radius), -min(peaks))
 
 
@@ -123,10 +127,15 @@ def lines(seeds: int, last: int, processes: int) -> Iterator[Line]:
             step = 1e3 * np.mean([seconds for _, seconds in rows]) / last
             for t in reports:
                 found = [regret[t] for regret, _ in rows]
-                yield Line("logistic", f"log10 regret, {case.method}", f"{case}, t = {t}",
-                           logarithm(np.mean(found)), "",
-                           note=f"of the mean of {seeds} seeds; the worst"
-                           f" {logarithm(max(found)):.2f}; {step:.0f} ms a step")  # fmt: skip
+                yield Line(
+                    "logistic",
+                    f"log10 regret, {case.method}",
+                    f"{case}, t = {t}",
+                    logarithm(np.mean(found)),
+                    "",
+                    note=f"of the mean of {seeds} seeds; the worst"
+                    f" {logarithm(max(found)):.2f}; {step:.0f} ms a step",
+                )
 
 
 def logarithm(value: float) -> float:

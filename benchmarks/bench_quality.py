@@ -35,10 +35,23 @@ BUDGETS = [30, 60, 100]
 CELLS = "cells.jsonl"
 CHAMPION = "foldwise"
 RANKED = [
-    CHAMPION, "drbqo", "emp-drbqo", "bqo-ts", "maximin-bqo-ts", "bqo-ei", "maximin-bqo-ei", "mtbo",
-    "random mean", "random robust", "optuna-tpe mean", "optuna-tpe robust", "optuna-gp mean",
-    "optuna-gp robust", "botorch cvar", "smac folds",
-]  # fmt: skip
+    CHAMPION,
+    "drbqo",
+    "emp-drbqo",
+    "bqo-ts",
+    "maximin-bqo-ts",
+    "bqo-ei",
+    "maximin-bqo-ei",
+    "mtbo",
+    "random mean",
+    "random robust",
+    "optuna-tpe mean",
+    "optuna-tpe robust",
+    "optuna-gp mean",
+    "optuna-gp robust",
+    "botorch cvar",
+    "smac folds",
+]
 MEASURES: tuple[Measure, ...] = ("robust", "test")
 
 
@@ -69,9 +82,15 @@ def rank_lines(
     means = found.mean(axis=0)
     for k in np.argsort(means, kind="stable"):
         least = float(means.min()) if (series[k], measure) == (CHAMPION, "robust") else None
-        yield Line("quality", f"rank by {measure}, {series[k]}", f"{group}, {budget} folds",
-                   float(means[k]), "", most=least,
-                   note=f"of {len(series)}, {len(found)} problems")  # fmt: skip
+        yield Line(
+            "quality",
+            f"rank by {measure}, {series[k]}",
+            f"{group}, {budget} folds",
+            float(means[k]),
+            "",
+            most=least,
+            note=f"of {len(series)}, {len(found)} problems",
+        )
 
 
 def difference_lines(
@@ -84,9 +103,17 @@ def difference_lines(
         found = _mean_gap(cells, scaled, budget, measure, CHAMPION, peer)
         if found is not None:
             middle, low, high = found
-            yield Line("quality", f"{measure}, {CHAMPION} less {peer}", f"{group}, {budget} folds",
-                       middle, "", low, high, least=0.0 if measure == "robust" else None,
-                       note=f"{len(scaled)} problems")  # fmt: skip
+            yield Line(
+                "quality",
+                f"{measure}, {CHAMPION} less {peer}",
+                f"{group}, {budget} folds",
+                middle,
+                "",
+                low,
+                high,
+                least=0.0 if measure == "robust" else None,
+                note=f"{len(scaled)} problems",
+            )
 
 
 def variant_lines(
@@ -100,8 +127,15 @@ def variant_lines(
         found = _mean_gap(cells, problems, budget, measure, series, base)
         if found is not None:
             middle, low, high = found
-            yield Line("quality", f"{measure}, {series} less {called}", f"{group}, {budget} folds",
-                       middle, "", low, high)  # fmt: skip
+            yield Line(
+                "quality",
+                f"{measure}, {series} less {called}",
+                f"{group}, {budget} folds",
+                middle,
+                "",
+                low,
+                high,
+            )
 
 
 def _mean_gap(

@@ -29,8 +29,8 @@ import ray
 import drbqo_ray as dr
 from benchmarks.farm import utilisation
 from benchmarks.table import Line, add_save_option, publish
-from drbqo_ray.cluster.connection import protect_token
-from drbqo_ray.cluster.runner import run
+from drbqo_ray.runtime.connection import protect_token
+from drbqo_ray.runtime.run import run
 
 SPACE = dr.Space({"x": dr.Float(0.0, 1.0), "y": dr.Float(1e-3, 1.0, log=True)})
 WARM_UP = 50
@@ -78,9 +78,12 @@ def local_ray() -> Iterator[Path]:
     """A Ray of our own with two CPUs, and a directory for its runs."""
     protect_token()
     ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
         logging_level="ERROR",
-    )  # fmt: skip
+    )
     try:
         with tempfile.TemporaryDirectory() as name:
             yield Path(name)
@@ -94,9 +97,17 @@ def timed_run(
     """A run on two slots: its clock, and the seconds of its folds by id."""
     clock = Clock()
     result = run(
-        objective, space, contexts, n_evaluations=size, storage=storage, progress=False,
-        max_in_flight=2, method="drbqo", callbacks=[clock], seed=seed,
-    )  # fmt: skip
+        objective,
+        space,
+        contexts,
+        n_evaluations=size,
+        storage=storage,
+        progress=False,
+        max_in_flight=2,
+        method="drbqo",
+        callbacks=[clock],
+        seed=seed,
+    )
     frame = result.to_dataframe()
     return clock, dict(zip(frame["id"], frame["seconds"], strict=True))
 
@@ -104,9 +115,16 @@ def timed_run(
 def overhead_ms(size: int, in_flight: int, storage: Path) -> float:
     clock = Clock()
     run(
-        Fold(0.0), SPACE, 5, n_evaluations=size, method="random", storage=storage, progress=False,
-        max_in_flight=in_flight, callbacks=[clock],
-    )  # fmt: skip
+        Fold(0.0),
+        SPACE,
+        5,
+        n_evaluations=size,
+        method="random",
+        storage=storage,
+        progress=False,
+        max_in_flight=in_flight,
+        callbacks=[clock],
+    )
     return 1e3 * (clock.told[-1] - clock.told[WARM_UP]) / (size - 1 - WARM_UP)
 
 

@@ -66,10 +66,23 @@ def size_lines(size: int) -> Iterator[Line]:
         first, median, largest, memory = pool.submit(one_size, size).result()
     bounded = size == 10_000
     note = f"{STEPS} steps, the slowest {1e3 * largest:.0f} ms, the first ask {first:.1f} s"
-    yield Line("scale", "tell and ask, median", f"N = {size}", 1e3 * median, "ms",
-               most=MOST_STEP_MS if bounded else None, note=note)  # fmt: skip
-    yield Line("scale", "memory of the process", f"N = {size}", memory, "GiB",
-               most=MOST_MEMORY if bounded else None)  # fmt: skip
+    yield Line(
+        "scale",
+        "tell and ask, median",
+        f"N = {size}",
+        1e3 * median,
+        "ms",
+        most=MOST_STEP_MS if bounded else None,
+        note=note,
+    )
+    yield Line(
+        "scale",
+        "memory of the process",
+        f"N = {size}",
+        memory,
+        "GiB",
+        most=MOST_MEMORY if bounded else None,
+    )
 
 
 def batch_line(rounds: int) -> Iterator[Line]:
@@ -82,8 +95,17 @@ def batch_line(rounds: int) -> Iterator[Line]:
         many.append(cpu_seconds(partial(ask, BATCH)))
     middle, low, high = ratio(many, one)
     note = f"{1e3 * statistics.median(many):.0f} and {1e3 * statistics.median(one):.0f} ms"
-    yield Line("scale", f"ask({BATCH}) / ask(1)", f"N = {BATCH_SIZE}", middle, "x", low, high,
-               most=MOST_BATCH, note=note)  # fmt: skip
+    yield Line(
+        "scale",
+        f"ask({BATCH}) / ask(1)",
+        f"N = {BATCH_SIZE}",
+        middle,
+        "x",
+        low,
+        high,
+        most=MOST_BATCH,
+        note=note,
+    )
 
 
 def suggested(size: int, seed: int, limit: int, fit: Fit | None) -> tuple[Ours, np.ndarray]:
@@ -106,7 +128,7 @@ def shortfall(size: int, seed: int) -> float:
     first, condensed = suggested(size, seed, surrogate.EXACT_LIMIT, None)
     ours, own = suggested(size, seed, size, first.optimizer.model.last_fit)
     optimizer = ours.optimizer
-    _, gp = optimizer.model.look()
+    _, gp = optimizer.model.current()
     assert len(gp.y) == size
 
     def expected(U: np.ndarray) -> float:
@@ -120,8 +142,17 @@ def shortfall(size: int, seed: int) -> float:
 def quality_line(rounds: int) -> Iterator[Line]:
     found = [shortfall(COMPARED, seed) for seed in range(rounds)]
     mean, low, high = mean_interval(found)
-    yield Line("scale", "value lost by condensing", f"N = {COMPARED}", mean, "%", low, high,
-               most=MOST_SHORTFALL, note=f"{rounds} rounds of {BATCH} suggestions")  # fmt: skip
+    yield Line(
+        "scale",
+        "value lost by condensing",
+        f"N = {COMPARED}",
+        mean,
+        "%",
+        low,
+        high,
+        most=MOST_SHORTFALL,
+        note=f"{rounds} rounds of {BATCH} suggestions",
+    )
 
 
 def main() -> int:

@@ -53,9 +53,14 @@ def data(name: str) -> Data:
 
 def ours(rows: Data, cv: StratifiedKFold, seed: int) -> Mapping[str, Any]:
     search = RobustSearchCV(
-        model(), SPACE, cv=cv, n_evaluations=BUDGET, uncertainty=RADIUS, random_state=seed,
+        model(),
+        SPACE,
+        cv=cv,
+        n_evaluations=BUDGET,
+        uncertainty=RADIUS,
+        random_state=seed,
         refit=False,
-    )  # fmt: skip
+    )
     return search.fit(*rows).best_params_
 
 
@@ -100,9 +105,15 @@ def searches() -> tuple[GridSearchCV, RobustSearchCV]:
     """Both searches, for 60 fold fits by two processes."""
     grid = GridSearchCV(model(), GRID, cv=FOLDS, n_jobs=JOBS, refit=False)
     search = RobustSearchCV(
-        model(), SPACE, cv=FOLDS, n_evaluations=BUDGET, uncertainty=RADIUS, n_jobs=JOBS,
-        random_state=0, refit=False,
-    )  # fmt: skip
+        model(),
+        SPACE,
+        cv=FOLDS,
+        n_evaluations=BUDGET,
+        uncertainty=RADIUS,
+        n_jobs=JOBS,
+        random_state=0,
+        refit=False,
+    )
     return grid, search
 
 
@@ -125,7 +136,7 @@ def optimizer_seconds(rows: Data) -> float:
 
 def warm_times(rows: Data, rounds: int) -> list[tuple[float, ...]]:
     """Seconds of GridSearchCV, ours, its optimizer, and ours in one process, by round."""
-    from drbqo_ray.cluster.connection import connection
+    from drbqo_ray.runtime.connection import connection
 
     grid, search = searches()
     alone = clone(search).set_params(n_jobs=1)

@@ -108,19 +108,35 @@ def lines(size: int, rounds: int, peers: tuple[str, ...]) -> Iterator[Line]:
     spread = (
         f"median of {rounds} rounds; the first ask {1e3 * statistics.median(times['first']):.0f} ms"
     )
-    yield Line("suggestion", "tell, fit by schedule, ask", setting,
-               1e3 * statistics.median(times["ours"]), "ms", note=spread)  # fmt: skip
+    yield Line(
+        "suggestion",
+        "tell, fit by schedule, ask",
+        setting,
+        1e3 * statistics.median(times["ours"]),
+        "ms",
+        note=spread,
+    )
     for name in ("BoTorch warm", "BoTorch default", "Optuna GPSampler", "SMAC3", "SMAC3 retrain"):
         if name in times:
-            yield Line("suggestion", f"ours / {name}", setting, *_ratio(times, "ours", name),
-                       most=most_of(name, size),
-                       note=f"{name} {1e3 * statistics.median(times[name]):.0f} ms")  # fmt: skip
+            yield Line(
+                "suggestion",
+                f"ours / {name}",
+                setting,
+                *_ratio(times, "ours", name),
+                most=most_of(name, size),
+                note=f"{name} {1e3 * statistics.median(times[name]):.0f} ms",
+            )
     if "plain" in times and size >= 500:
         note = f"step {1e3 * statistics.median(times['plain']):.1f} ms,"
         note += f" factorization {1e3 * statistics.median(times['cholesky']):.1f} ms"
-        yield Line("suggestion", "step without refit / Cholesky", setting,
-                   *_ratio(times, "plain", "cholesky"),
-                   most=MOST_OF_CHOLESKY if size >= 1000 else None, note=note)  # fmt: skip
+        yield Line(
+            "suggestion",
+            "step without refit / Cholesky",
+            setting,
+            *_ratio(times, "plain", "cholesky"),
+            most=MOST_OF_CHOLESKY if size >= 1000 else None,
+            note=note,
+        )
 
 
 def _ratio(times: Times, ours: str, theirs: str) -> tuple[float, str, float, float]:

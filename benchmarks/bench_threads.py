@@ -60,8 +60,17 @@ def lines(rounds: int) -> Iterator[Line]:
         same &= asked == asked_too
     setting = f"{ASKS} asks, {os.cpu_count()} cores"
     value, low, high = ratio(free, pinned)
-    yield Line("threads", "CPU: default threads / one", setting, value, "x", low, high,
-               most=MOST, note=f"one thread {min(pinned):.2f} s")  # fmt: skip
+    yield Line(
+        "threads",
+        "CPU: default threads / one",
+        setting,
+        value,
+        "x",
+        low,
+        high,
+        most=MOST,
+        note=f"one thread {min(pinned):.2f} s",
+    )
     yield Line("threads", "searches that differ", setting, 0 if same else 1, "", most=0)
 
 

@@ -109,20 +109,31 @@ def by_tuner(seed: int) -> Config:
                 for name, item in sonar.space.items()
             },
             tune_config=tune.TuneConfig(
-                search_alg=search, metric="accuracy", mode="max", num_samples=EVALUATIONS,
-                max_concurrent_trials=AT_ONCE, reuse_actors=True,
+                search_alg=search,
+                metric="accuracy",
+                mode="max",
+                num_samples=EVALUATIONS,
+                max_concurrent_trials=AT_ONCE,
+                reuse_actors=True,
             ),
             run_config=tune.RunConfig(storage_path=storage, verbose=0),
-        ).fit()  # fmt: skip
+        ).fit()
     assert len(search.observations) == EVALUATIONS
     return search.recommend().config
 
 
 def by_run(seed: int) -> Config:
     result = dr.run(
-        sonar, sonar.space, FOLDS, n_evaluations=EVALUATIONS, method=METHOD, uncertainty=RADIUS,
-        seed=seed, max_in_flight=AT_ONCE, progress=False,
-    )  # fmt: skip
+        sonar,
+        sonar.space,
+        FOLDS,
+        n_evaluations=EVALUATIONS,
+        method=METHOD,
+        uncertainty=RADIUS,
+        seed=seed,
+        max_in_flight=AT_ONCE,
+        progress=False,
+    )
     assert result.recommendation is not None
     assert len(result.observations) == EVALUATIONS
     return result.recommendation.config

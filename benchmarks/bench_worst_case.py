@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.table import Line, add_save_option, publish
-from drbqo_ray.core.uncertainty import ChiSquareBall, reference_weights
+from drbqo_ray.core.sets.catalog import ChiSquareBall, reference_weights
 
 ROWS, CONTEXTS, ROUNDS, BUDGET = 100_000, 10, 15, 15.0
 RADII = (0.1, 1.0, 4.5)
@@ -56,10 +56,17 @@ def lines() -> Iterator[Line]:
         for name, reference in (("equal", None), ("weighted", weighted)):
             found = ratios(values, ChiSquareBall(radius), reference)
             low, median, high = np.percentile(found, [10, 50, 90])
-            yield Line("worst case", "chi-square solve / sort", f"radius {radius}, {name} weights",
-                       float(median), "x", float(low), float(high),
-                       most=BUDGET if reference is None else None,
-                       note="median, 10 to 90 %")  # fmt: skip
+            yield Line(
+                "worst case",
+                "chi-square solve / sort",
+                f"radius {radius}, {name} weights",
+                float(median),
+                "x",
+                float(low),
+                float(high),
+                most=BUDGET if reference is None else None,
+                note="median, 10 to 90 %",
+            )
     for rows in (8, 500):
         taken = microseconds_per_call(values[:rows], ChiSquareBall(1.0))
         yield Line("worst case", "one solve", f"{rows} x {CONTEXTS}", taken, "us")

@@ -190,5 +190,8 @@ def run_missing(keys: list[Key], path: Path, processes: int, budgets: list[int])
             file.write(json.dumps(asdict(cell)) + "\n")
             file.flush()
             shown = " ".join(f"{answer.robust:.4f}" for answer in cell.answers)
-            print(f"{count}/{len(keys)} {cell.problem} {cell.searcher} seed {cell.seed}:"
-                  f" {shown} ({cell.cpu_seconds:.1f} CPU s)", flush=True)  # fmt: skip
+            print(
+                f"{count}/{len(keys)} {cell.problem} {cell.searcher} seed {cell.seed}:"
+                f" {shown} ({cell.cpu_seconds:.1f} CPU s)",
+                flush=True,
+            )

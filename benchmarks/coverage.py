@@ -22,8 +22,16 @@ def coverage_lines(cells: Sequence[Cell], problems: Sequence[str], group: str) -
         if shares:
             middle, low, high = mean_interval(shares)
             count = sum(map(len, chosen))
-            yield Line("quality", what, group, middle, "%", low, high,
-                       note=f"{len(shares)} problems, {count} looks")  # fmt: skip
+            yield Line(
+                "quality",
+                what,
+                group,
+                middle,
+                "%",
+                low,
+                high,
+                note=f"{len(shares)} problems, {count} looks",
+            )
 
 
 def _looks(cells: Sequence[Cell], problem: str) -> np.ndarray:

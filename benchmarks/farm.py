@@ -1,11 +1,11 @@
 """A discrete-event model of a run: W slots, the driver that fills them, the thread that thinks.
 
-It follows `drbqo_ray.cluster`. The driver (`loop`, `session`) goes in turns: a turn takes a fixed
+It follows `drbqo_ray.runtime`. The driver (`loop`, `session`) goes in turns: a turn takes a fixed
 time and a little more for every evaluation it starts, and an evaluation begins a moment after it
-was started. The thinking thread (`keeper`) takes in the
+was started. The thinking thread (`coordinator`) takes in the
 outcomes that have come, then makes the suggestions that are missing on the shelf: one for every
-free slot, and as many more as `Pace` wants to have ready. Each thought ends with a flush of the
-journal. Outcomes are taken in between two thoughts, never during one.
+free slot, and as many more as `Lookahead` wants to have ready. Each thought ends with a flush of
+the journal. Outcomes are taken in between two thoughts, never during one.
 
 Nothing here sleeps: the clock jumps from event to event, and a mind says how long it took.
 """
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from drbqo_ray.cluster.pace import Pace
+from drbqo_ray.runtime.lookahead import Lookahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,19 @@ class Farm:
     """
 
     def __init__(
-        self, slots: int, total: int, mind: Mind,
-        per_start: float = 0.0, per_turn: float = 0.0, per_flush: float = 0.0,
+        self,
+        slots: int,
+        total: int,
+        mind: Mind,
+        per_start: float = 0.0,
+        per_turn: float = 0.0,
+        per_flush: float = 0.0,
         latency: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._slots, self._total, self._mind = slots, total, mind
         self._per_start, self._per_turn, self._per_flush = per_start, per_turn, per_flush
         self._latency = latency
-        self._pace = Pace()
+        self._pace = Lookahead()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._now = 0.0
@@ -174,7 +179,7 @@ class Farm:
         self._think()
 
     def _think(self) -> None:
-        """One thought of the keeper, as `Keeper._work` has it."""
+        """One thought of the keeper, as `Coordinator._work` has it."""
         missing = self._missing()
         if self._thinking or not (self._inbox or missing):
             return

@@ -72,7 +72,7 @@ def plain(sample: Sample, **options: Any) -> Array:
     """The model of `foldwise`, or of an optimizer with other options."""
     optimizer = sample.optimizer(**options)
     means, stds = optimizer.predict(sample.configs)
-    fit, gp = optimizer.model.look()
+    fit, gp = optimizer.model.current()
     return sample.log_density(means, stds**2 + fit.scale**2 * gp.kernel.noise)
 
 
@@ -100,7 +100,7 @@ class ByFold:
     def __call__(self, sample: Sample) -> Array:
         """Log densities (u,) of the scores that were not told."""
         optimizer = sample.optimizer()
-        fit, gp = optimizer.model.look()
+        fit, gp = optimizer.model.current()
         m, n = sample.told.shape
         signal = gp.kernel.matrix(gp.X, gp.c, gp.X, gp.c)
         same = gp.c[:, None] == gp.c

@@ -28,7 +28,7 @@ import numpy as np
 import drbqo_ray as dr
 from benchmarks.learners import Config, Parameters
 from benchmarks.problems import FoldProblem
-from drbqo_ray.methods import Report
+from drbqo_ray.optimizer.methods import Report
 
 Target = Literal["mean", "robust"]
 STARTS = 4
@@ -79,9 +79,13 @@ class Ours:
     price = 1
 
     def __init__(
-        self, purse: Purse, seed: int, method: str, reports: dict[str, Report | None],
+        self,
+        purse: Purse,
+        seed: int,
+        method: str,
+        reports: dict[str, Report | None],
         **options: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         problem = purse.problem
         contexts = problem.n_folds if problem.contexts is None else problem.contexts
         self._purse, self._reports = purse, reports
@@ -208,9 +212,12 @@ class BotorchCVaR:
             model = SingleTaskGP(X, y, input_transform=AppendFeatures(folds))
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             acquisition = qNoisyExpectedImprovement(
-                model, z, SobolQMCNormalSampler(torch.Size([64])),
-                objective=CVaR(2 / 3, self.price), prune_baseline=True,
-            )  # fmt: skip
+                model,
+                z,
+                SobolQMCNormalSampler(torch.Size([64])),
+                objective=CVaR(2 / 3, self.price),
+                prune_baseline=True,
+            )
             return self._maximized(acquisition)
 
     def _maximized(self, acquisition: Any) -> np.ndarray:
@@ -263,17 +270,22 @@ class SmacFolds:
         names = [str(fold) for fold in range(purse.problem.n_folds)]
         self._directory = tempfile.TemporaryDirectory()
         scenario = Scenario(
-            space, deterministic=True, n_trials=n_trials, seed=seed, instances=names,
+            space,
+            deterministic=True,
+            n_trials=n_trials,
+            seed=seed,
+            instances=names,
             instance_features={name: [float(name)] for name in names},
             output_directory=Path(self._directory.name),
-        )  # fmt: skip
+        )
         facade = HyperparameterOptimizationFacade
         self._smac = facade(
-            scenario, no_target, overwrite=True, logging_level=False,
-            intensifier=facade.get_intensifier(
-                scenario, max_config_calls=purse.problem.n_folds
-            ),
-        )  # fmt: skip
+            scenario,
+            no_target,
+            overwrite=True,
+            logging_level=False,
+            intensifier=facade.get_intensifier(scenario, max_config_calls=purse.problem.n_folds),
+        )
 
     def step(self) -> None:
         from smac.runhistory.dataclasses import TrialValue
@@ -323,9 +335,11 @@ def no_target(config: Any, instance: str, seed: int) -> float:
 
 
 def answers(
-    searcher: Searcher, purse: Purse, budgets: list[int],
+    searcher: Searcher,
+    purse: Purse,
+    budgets: list[int],
     watch: Callable[[int], None] | None = None,
-) -> dict[int, dict[str, Config]]:  # fmt: skip
+) -> dict[int, dict[str, Config]]:
     """What the series of a searcher recommend after each budget, none of them overspent; `watch`
     hears how much is spent after every step."""
     found = {}

@@ -151,9 +151,13 @@ def _learn(learner: Learner, X: Array, y: Array, task: Task, seed: int) -> FoldP
 
 
 def _by_rows(
-    parameters: Parameters, fitted_score: FittedScore, train: Array, test: Array, cuts: Cuts,
+    parameters: Parameters,
+    fitted_score: FittedScore,
+    train: Array,
+    test: Array,
+    cuts: Cuts,
     seed: int,
-) -> FoldProblem:  # fmt: skip
+) -> FoldProblem:
     """A problem whose score is that of a model fitted on some rows and judged on others."""
 
     def score(config: Config, fold: int) -> float:
@@ -161,15 +165,22 @@ def _by_rows(
         return fitted_score(config, train[rows], train[held], seed)
 
     return FoldProblem(
-        parameters, len(cuts), score, 1.0,
+        parameters,
+        len(cuts),
+        score,
+        1.0,
         test=lambda config: fitted_score(config, train, test, seed),
-    )  # fmt: skip
+    )
 
 
 def _at_random(
-    parameters: Parameters, fitted_score: FittedScore, train: Array, test: Array, cuts: Cuts,
+    parameters: Parameters,
+    fitted_score: FittedScore,
+    train: Array,
+    test: Array,
+    cuts: Cuts,
     seed: int,
-) -> FoldProblem:  # fmt: skip
+) -> FoldProblem:
     """The same with another seed for every config and fold; judged by the mean over others."""
     others = range(JUDGING_SEEDS)
 

@@ -56,9 +56,12 @@ def complete(
 
 
 def mean_ranks(
-    cells: Iterable[Cell], problems: Sequence[str], series: Sequence[str],
-    budget: int, measure: Measure,
-) -> np.ndarray:  # fmt: skip
+    cells: Iterable[Cell],
+    problems: Sequence[str],
+    series: Sequence[str],
+    budget: int,
+    measure: Measure,
+) -> np.ndarray:
     """Mean rank of every series on every problem that has the measure, (problems, series)."""
     cells = list(cells)
     tables = [ranks(scores_of(cells, name, budget, measure), series) for name in problems]

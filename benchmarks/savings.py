@@ -46,7 +46,15 @@ def saving_lines(cells: Sequence[Cell], problems: Sequence[str], group: str) -> 
         asked = limit == RECOMMENDED
         for k, (what, unit) in enumerate((("budget saved", "%"), ("robust value lost", ""))):
             middle, low, high = mean_interval([float(np.mean(pair[k])) for pair in pairs])
-            yield Line("quality", what, setting, middle, unit, low, high,
-                       least=LEAST_SAVED if asked and k == 0 else None,
-                       most=MOST_LOST if asked and k == 1 else None,
-                       note=f"{len(pairs)} problems")  # fmt: skip
+            yield Line(
+                "quality",
+                what,
+                setting,
+                middle,
+                unit,
+                low,
+                high,
+                least=LEAST_SAVED if asked and k == 0 else None,
+                most=MOST_LOST if asked and k == 1 else None,
+                note=f"{len(pairs)} problems",
+            )

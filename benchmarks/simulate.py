@@ -29,11 +29,11 @@ import numpy as np
 import drbqo_ray as dr
 from benchmarks.farm import Farm, Job, Log
 from benchmarks.table import Line, add_save_option, publish
-from drbqo_ray.cluster.fits_beside import SMALL
-from drbqo_ray.cluster.keeper import BATCH
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.experiments.optimum import find_optimum, robust_values
 from drbqo_ray.experiments.synthetic import find_surface
+from drbqo_ray.runtime.background_fit import SMALL
+from drbqo_ray.runtime.coordinator import BATCH
 
 RADIUS = 1.0
 SURFACE = find_surface("logistic")
@@ -102,8 +102,8 @@ class MeasuredOptimizer:
     """A real optimizer as the mind of a farm; its CPU seconds are what a thought takes, or those
     of another clock.
 
-    Fits are made as `FitsBeside` has them: they start when one is due, run on a core of their own,
-    and are put into use by the first ask after their end. What an ask has to compute anew with
+    Fits are made as `BackgroundFit` has them: they start when one is due, run on a core of their
+    own, and are put into use by the first ask after their end. What an ask has to compute anew with
     other hyperparameters is part of that ask.
     """
 
@@ -133,11 +133,11 @@ class MeasuredOptimizer:
         return [Job(s.id, self._times(s.seed), s) for s in made], took
 
     def _follow(self, now: float) -> None:
-        """`FitsBeside.follow` by the simulated clock."""
+        """`BackgroundFit.follow` by the simulated clock."""
         model = self.optimizer.model
         last = model.last_fit
-        model.fits_beside = self._beside and last is not None and last.size >= SMALL
-        if not model.fits_beside:
+        model.fits_in_background = self._beside and last is not None and last.size >= SMALL
+        if not model.fits_in_background:
             return
         if self._fit is not None:
             if now < self._fit[0]:
@@ -155,7 +155,7 @@ class MeasuredOptimizer:
     @property
     def regret(self) -> float:
         """How far the robust value of the recommendation is below the best one."""
-        self.optimizer.model.fits_beside = False
+        self.optimizer.model.fits_in_background = False
         x = np.array([list(self.optimizer.recommend().config.values())])
         found = float(robust_values(SURFACE, x, RADIUS)[0])
         return find_optimum(SURFACE, RADIUS).value - found
@@ -171,16 +171,25 @@ class Simulated:
 
 
 def simulate(
-    workers: int, per_worker: int, times: FoldTimes, seed: int,
-    costs: Costs | None = None, clock: Clock = time.process_time,
-) -> Simulated:  # fmt: skip
+    workers: int,
+    per_worker: int,
+    times: FoldTimes,
+    seed: int,
+    costs: Costs | None = None,
+    clock: Clock = time.process_time,
+) -> Simulated:
     """One run of `per_worker` evaluations on each of `workers` slots."""
     costs = costs or Costs()
     mind = MeasuredOptimizer(workers, times, seed, clock)
     log = Farm(
-        workers, workers * per_worker, mind,
-        costs.start, costs.turn * workers, costs.flush, costs.latency,
-    ).run()  # fmt: skip
+        workers,
+        workers * per_worker,
+        mind,
+        costs.start,
+        costs.turn * workers,
+        costs.flush,
+        costs.latency,
+    ).run()
     return Simulated(log, mind.regret, mind)
 
 
@@ -195,13 +204,22 @@ def lines_of(workers: int, per_worker: int, times: FoldTimes, seed: int) -> Iter
         f" fits beside {100 * mind.fitting / log.duration:.1f} %"
     )
     yield Line(
-        "simulate", "utilisation", setting, 100 * log.utilisation, "%",
-        least=LEAST.get(workers), note=note,
-    )  # fmt: skip
+        "simulate",
+        "utilisation",
+        setting,
+        100 * log.utilisation,
+        "%",
+        least=LEAST.get(workers),
+        note=note,
+    )
     yield Line(
-        "simulate", "robust regret at the end", setting, found.regret, "",
+        "simulate",
+        "robust regret at the end",
+        setting,
+        found.regret,
+        "",
         note=f"radius {RADIUS:g}, {total} evaluations in {log.duration / 60:.1f} min",
-    )  # fmt: skip
+    )
 
 
 class SleepingLogistic:
@@ -230,10 +248,15 @@ def check(evaluations: int, times: FoldTimes, seed: int) -> Iterator[Line]:
     found = simulate(2, evaluations // 2, times, seed, costs, time.perf_counter)
     made = 100 * found.log.utilisation
     yield Line(
-        "simulate", "real run less its simulation", f"W = 2, {times}", abs(real - made), "points",
-        most=AGREEMENT, note=f"utilisation {real:.2f} % on Ray, {made:.2f} % simulated,"
+        "simulate",
+        "real run less its simulation",
+        f"W = 2, {times}",
+        abs(real - made),
+        "points",
+        most=AGREEMENT,
+        note=f"utilisation {real:.2f} % on Ray, {made:.2f} % simulated,"
         f" {evaluations} evaluations, overhead {1e3 * overhead:.1f} ms",
-    )  # fmt: skip
+    )
 
 
 def main() -> int:

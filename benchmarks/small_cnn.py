@@ -27,9 +27,14 @@ def trained(config: dict[str, float], X: np.ndarray, y: np.ndarray, seed: int) -
     """A network fitted on images X (N, 8, 8) and digits y (N,)."""
     torch.manual_seed(seed)
     net = nn.Sequential(
-        nn.Unflatten(1, (1, 8)), nn.Conv2d(1, CHANNELS, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Dropout(config["dropout"]), nn.Linear(CHANNELS * 9, 10),
-    )  # fmt: skip
+        nn.Unflatten(1, (1, 8)),
+        nn.Conv2d(1, CHANNELS, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(config["dropout"]),
+        nn.Linear(CHANNELS * 9, 10),
+    )
     adam = torch.optim.AdamW(
         net.parameters(), lr=config["learning_rate"], weight_decay=config["weight_decay"]
     )

@@ -143,16 +143,23 @@ class Smac:
         folds = [str(fold) for fold in range(FOLDS)]
         self.directory = tempfile.TemporaryDirectory()
         scenario = Scenario(
-            space, deterministic=True, n_trials=10 * size + 1000, seed=seed, instances=folds,
+            space,
+            deterministic=True,
+            n_trials=10 * size + 1000,
+            seed=seed,
+            instances=folds,
             instance_features={fold: [float(fold)] for fold in folds},
             output_directory=Path(self.directory.name),
-        )  # fmt: skip
+        )
         facade = HyperparameterOptimizationFacade
         self.smac = facade(
-            scenario, no_target, overwrite=True, logging_level=False,
+            scenario,
+            no_target,
+            overwrite=True,
+            logging_level=False,
             initial_design=facade.get_initial_design(scenario, n_configs=1),
             intensifier=facade.get_intensifier(scenario, max_config_calls=FOLDS),
-        )  # fmt: skip
+        )
         for x in told(size // FOLDS, seed)[0]:
             config = Configuration(space, values=dict(zip(NAMES, map(float, x), strict=True)))
             for fold in range(FOLDS):

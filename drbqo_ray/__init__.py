@@ -10,10 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drbqo_ray.cluster.result import Result
-    from drbqo_ray.cluster.run_many import run_many
-    from drbqo_ray.cluster.runner import run
-    from drbqo_ray.core.uncertainty import (
+    from drbqo_ray.core.sets.catalog import (
         ChiSquareBall,
         CVaR,
         Expectation,
@@ -24,10 +21,13 @@ if TYPE_CHECKING:
         WorstCase,
     )
     from drbqo_ray.errors import DrbqoError, InvalidInput
-    from drbqo_ray.optimizer import Optimizer
-    from drbqo_ray.parameters import Choice, Float, Int
+    from drbqo_ray.optimizer.optimizer import Optimizer
     from drbqo_ray.records import Observation, Recommendation, Suggestion
-    from drbqo_ray.space import Space
+    from drbqo_ray.runtime.result import Result
+    from drbqo_ray.runtime.run import run
+    from drbqo_ray.runtime.run_many import run_many
+    from drbqo_ray.space.parameters import Choice, Float, Int
+    from drbqo_ray.space.space import Space
 
 __version__ = "0.1.0"
 
@@ -56,10 +56,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "drbqo_ray.cluster.result": ("Result",),
-    "drbqo_ray.cluster.run_many": ("run_many",),
-    "drbqo_ray.cluster.runner": ("run",),
-    "drbqo_ray.core.uncertainty": (
+    "drbqo_ray.runtime.result": ("Result",),
+    "drbqo_ray.runtime.run_many": ("run_many",),
+    "drbqo_ray.runtime.run": ("run",),
+    "drbqo_ray.core.sets.catalog": (
         "CVaR",
         "ChiSquareBall",
         "Expectation",
@@ -70,10 +70,10 @@ _HOMES = {
         "WorstCase",
     ),
     "drbqo_ray.errors": ("DrbqoError", "InvalidInput"),
-    "drbqo_ray.optimizer": ("Optimizer",),
-    "drbqo_ray.parameters": ("Choice", "Float", "Int"),
+    "drbqo_ray.optimizer.optimizer": ("Optimizer",),
+    "drbqo_ray.space.parameters": ("Choice", "Float", "Int"),
     "drbqo_ray.records": ("Observation", "Recommendation", "Suggestion"),
-    "drbqo_ray.space": ("Space",),
+    "drbqo_ray.space.space": ("Space",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -21,7 +21,7 @@ class InvalidInput(DrbqoError, ValueError):
     """
 
     def __init__(self, rule: str, got: object, cure: str) -> None:
-        super().__init__(f"{rule} Got {shown(got)}. {cure}")
+        super().__init__(f"{rule} Got {short_repr(got)}. {cure}")
         self.rule = rule
         self.got = got
         self.cure = cure
@@ -66,7 +66,7 @@ class ProblemChanged(JournalError):
     """The journal was written for another problem (space, contexts, objective or method)."""
 
 
-def shown(value: object, limit: int = 200) -> str:
+def short_repr(value: object, limit: int = 200) -> str:
     """`repr` of a value, at most `limit` characters, for error messages. Never fails itself."""
     try:
         text = repr(value)

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from drbqo_ray.errors import ObjectiveError, shown
+from drbqo_ray.errors import ObjectiveError, short_repr
 
 _CURE = "Write it as `def objective(config, fold, seed): ...` and return one number."
 _SPEC_CURE = (
@@ -44,8 +44,9 @@ def load_objective(spec: str) -> FoldObjective:
     """
     module_name, separator, path = spec.partition(":") if isinstance(spec, str) else ("", "", "")
     if not separator or not module_name.strip() or not path.strip():
-        raise ObjectiveError(f"An objective is named by module and attribute. Got {shown(spec)}. "
-                             f"{_SPEC_CURE}")  # fmt: skip
+        raise ObjectiveError(
+            f"An objective is named by module and attribute. Got {short_repr(spec)}. {_SPEC_CURE}"
+        )
     module = _import(module_name)
     found: Any = module
     for part in path.split("."):
@@ -70,8 +71,9 @@ def check_objective(objective: object, *, name: str | None = None) -> FoldObject
     """The objective itself if it can be called as (config, fold, seed), else ObjectiveError."""
     label = name or objective_name(objective)
     if isinstance(objective, type) or not callable(objective):
-        raise ObjectiveError(f"An objective must be callable. Got {shown(objective)} as {label}. "
-                             f"{_CURE}")  # fmt: skip
+        raise ObjectiveError(
+            f"An objective must be callable. Got {short_repr(objective)} as {label}. {_CURE}"
+        )
     if not _takes_a_fold(objective):
         raise ObjectiveError(
             f"An objective must take (config, fold, seed). Got {label}{_signature(objective)}."
@@ -113,7 +115,7 @@ def _import(module_name: str) -> Any:
     except Exception as error:
         raise ObjectiveError(
             f"The module {module_name!r} cannot be imported: {type(error).__name__}: {error}."
-            f" Mend it; `python -c 'import {module_name}'` shows the whole traceback."
+            f" Fix it; `python -c 'import {module_name}'` shows the whole traceback."
         ) from error
 
 
@@ -172,13 +174,13 @@ def _built(found: object, spec: str) -> object:
         made = found()
     except Exception as error:
         raise ObjectiveError(
-            f"{spec} cannot be made: {type(error).__name__}: {error}. Mend it, or name an"
+            f"{spec} cannot be made: {type(error).__name__}: {error}. Fix it, or name an"
             " objective that is ready to use."
         ) from error
     if not callable(made):
         raise ObjectiveError(
             f"An objective must be callable, or return a callable when called without arguments."
-            f" Got {shown(made)} from {spec}. {_CURE}"
+            f" Got {short_repr(made)} from {spec}. {_CURE}"
         )
     return made
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.report.about import About
 from drbqo_ray.report.facts import Facts, gather
 
@@ -38,7 +38,7 @@ def facts_of(source: Any) -> Facts:
     if isinstance(source, Facts):
         return source
     if isinstance(source, (str, PathLike)):
-        from drbqo_ray.saved_run import SavedRun
+        from drbqo_ray.cli.saved_run import SavedRun
 
         return _journal_facts(SavedRun.read(str(source)).place.directory)
     if isinstance(source, Optimizer):
@@ -58,7 +58,7 @@ def facts_of(source: Any) -> Facts:
 
 
 def _journal_facts(directory: Path) -> Facts:
-    from drbqo_ray.cluster.run_report import journal_facts
+    from drbqo_ray.runtime.run_report import journal_facts
 
     return journal_facts(directory, directory.name)
 
@@ -76,9 +76,13 @@ def ranking(source: Any, ax: Axes | None = None) -> Axes:
         color, width = (ORANGE, 2.5) if chosen else (GREY, 1.0)
         ax.plot([0, 1], [by_mean, by_worst], "o-", color=color, linewidth=width)
         ax.annotate(
-            f"config {number}", (1, by_worst), (6, 0), textcoords="offset points",
-            va="center", weight="bold" if chosen else "normal",
-        )  # fmt: skip
+            f"config {number}",
+            (1, by_worst),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+            weight="bold" if chosen else "normal",
+        )
     ax.set_xticks([0, 1], ["by the mean", "by the worst case"])
     ax.set_xlim(-0.15, 1.4)
     ax.invert_yaxis()
@@ -143,8 +147,14 @@ def pareto(source: Any, ax: Axes | None = None) -> Axes:
     ax.plot([p.spread for p in front], [p.mean for p in front], "o-", color=BLUE, label="front")
     chosen = facts.ranking.chosen if facts.ranking else None
     own = [p for p in found.points if p.number == chosen]
-    ax.plot([p.spread for p in own], [p.mean for p in own], "*", color=ORANGE, markersize=14,
-            label="recommended")  # fmt: skip
+    ax.plot(
+        [p.spread for p in own],
+        [p.mean for p in own],
+        "*",
+        color=ORANGE,
+        markersize=14,
+        label="recommended",
+    )
     ax.legend()
     return _name(ax, "Mean against spread", "spread between folds", "mean score")
 
@@ -174,8 +184,15 @@ def timeline(source: Any, ax: Axes | None = None) -> Axes:
     """When each fold ran, worker by worker, and the share of time that workers were busy."""
     _, found, ax = _open(source, ax, lambda facts: facts.timeline)
     for bar in found.bars:
-        ax.barh(bar.lane, bar.end - bar.start, left=bar.start, height=0.8, edgecolor="white",
-                color=BLUE if bar.ok else ORANGE, hatch=None if bar.ok else "xxx")  # fmt: skip
+        ax.barh(
+            bar.lane,
+            bar.end - bar.start,
+            left=bar.start,
+            height=0.8,
+            edgecolor="white",
+            color=BLUE if bar.ok else ORANGE,
+            hatch=None if bar.ok else "xxx",
+        )
     ax.set_yticks(range(len(found.lanes)), [f"worker {k}" for k in range(len(found.lanes))])
     title = f"Workers were busy {100 * found.utilisation:.1f} % of the time"
     return _name(ax, title, "seconds into the run", "")

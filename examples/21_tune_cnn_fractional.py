@@ -41,11 +41,14 @@ def main(trials: int = 12) -> None:
                 "dropout2": tune.uniform(0, 0.9),
             },
             tune_config=tune.TuneConfig(
-                search_alg=search, metric="accuracy", mode="max", num_samples=trials,
+                search_alg=search,
+                metric="accuracy",
+                mode="max",
+                num_samples=trials,
                 reuse_actors=True,
             ),
             run_config=tune.RunConfig(storage_path=storage, verbose=0),
-        ).fit()  # fmt: skip
+        ).fit()
     best = search.recommend()
     print(f"trials         {len(results)}, {len(results.errors)} with errors")
     print("config         " + ", ".join(f"{k}={v:.3g}" for k, v in best.config.items()))

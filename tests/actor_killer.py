@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from drbqo_ray.journal import JOURNAL
+from drbqo_ray.storage.journal import JOURNAL
 
 SESSION, TOLD = b'"kind":"session"', (b'"kind":"tell"', b'"kind":"fail"')
 EARLY = 5

@@ -6,14 +6,14 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from drbqo_ray.cluster import fits_beside
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.replay import replay, tell_optimizer
-from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.core.surrogate import Fit
-from drbqo_ray.journal import read_journal
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Suggestion
+from drbqo_ray.runtime import background_fit as fits_in_background
+from drbqo_ray.storage.journal import read_journal
+from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import replay, tell_optimizer
 
 
 def records_of(directory: Path, *kinds: str) -> list[dict]:
@@ -74,8 +74,8 @@ def use_fit(
 ) -> None:
     """Let the optimizer make the fit that was recorded, or give it one that was made beside."""
     last = optimizer.last_fit
-    large = last is not None and last.size >= fits_beside.SMALL
-    optimizer.model.fits_beside = fit is None and large
+    large = last is not None and last.size >= fits_in_background.SMALL
+    optimizer.model.fits_in_background = fit is None and large
     if fit is None or fit.size == told:
         return
     seen = [r.seq for r in earlier if r.kind in ("tell", "fail")][: fit.size]
@@ -85,4 +85,4 @@ def use_fit(
     assert job is not None
     assert job() == fit
     optimizer.last_fit = fit
-    optimizer.model.fits_beside = True
+    optimizer.model.fits_in_background = True

@@ -23,7 +23,7 @@ package.__path__ = [str(Path(__file__).parent.parent / "drbqo_ray")]
 sys.modules["drbqo_ray"] = package
 
 from drbqo_ray.errors import JournalError  # noqa: E402
-from drbqo_ray.journal import Journal  # noqa: E402
+from drbqo_ray.storage.journal import Journal  # noqa: E402
 
 PROBLEM = {"space": {"C": [0.01, 1000.0]}, "contexts": 10, "method": "drbqo", "seed": 0}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from drbqo_ray import Choice, Float, Int, Space
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.journal import Journal
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.storage.journal import Journal
+from drbqo_ray.storage.outcome import Outcome
 
 Score = Callable[[dict[str, Any], int], float]
 

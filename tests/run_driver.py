@@ -18,7 +18,7 @@ import sys
 
 import ray
 
-from drbqo_ray.cluster.runner import run
+from drbqo_ray.runtime.run import run
 from tests.faulty_objectives import Hoards
 from tests.fold_objectives import SPACE, Slow
 from tests.local_ray import CONNECTION_OPTIONS

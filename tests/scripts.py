@@ -19,7 +19,11 @@ def run_script(path: Path, folder: Path, *arguments: str) -> str:
     mine = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, str(path), *arguments],
-        cwd=folder, env=kept | mine, capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+        cwd=folder,
+        env=kept | mine,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout

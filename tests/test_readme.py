@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
-from drbqo_ray.cli import cli
-from drbqo_ray.space import Space
+from drbqo_ray.cli.main import cli
+from drbqo_ray.space.space import Space
 from tests.local_ray import ROOT
 from tests.scripts import run_script
 

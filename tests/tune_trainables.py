@@ -18,10 +18,19 @@ class Scale:
 
 def every_domain(config):
     expected = {
-        "uniform": float, "quniform": float, "loguniform": float, "qloguniform": float,
-        "randint": int, "qrandint": int, "lograndint": int, "qlograndint": int, "randn": float,
-        "qrandn": float, "choice": str, "fold": int,
-    }  # fmt: skip
+        "uniform": float,
+        "quniform": float,
+        "loguniform": float,
+        "qloguniform": float,
+        "randint": int,
+        "qrandint": int,
+        "lograndint": int,
+        "qlograndint": int,
+        "randn": float,
+        "qrandn": float,
+        "choice": str,
+        "fold": int,
+    }
     for key, kind in expected.items():
         assert type(config[key]) is kind, (key, config[key])
     assert config["nested"]["list"][1] == 5

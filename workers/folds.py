@@ -216,7 +216,7 @@ class FoldObjective:
             if not math.isfinite(values[name]):
                 raise ValueError(
                     f"A config must give a finite number for {', '.join(self.space)}. "
-                    f"Got {dict(config)!r}. Mend {name!r}."
+                    f"Got {dict(config)!r}. Fix {name!r}."
                 )
         return values
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import drbqo_ray as dr
-from drbqo_ray.demo import EVALUATIONS, OBJECTIVE, RADIUS, SLOTS
+from drbqo_ray.cli.demo import EVALUATIONS, OBJECTIVE, RADIUS, SLOTS
 from drbqo_ray.objective import load_objective
 
 FIGURE = Path(__file__).with_suffix(".png")
@@ -25,9 +25,15 @@ def main() -> None:
     worker = load_objective(OBJECTIVE)
     with tempfile.TemporaryDirectory() as directory:
         result = dr.run(
-            OBJECTIVE, worker.space, worker.n_folds, n_evaluations=EVALUATIONS, uncertainty=RADIUS,
-            max_in_flight=SLOTS, storage=directory, name="svm-sonar",
-        )  # fmt: skip
+            OBJECTIVE,
+            worker.space,
+            worker.n_folds,
+            n_evaluations=EVALUATIONS,
+            uncertainty=RADIUS,
+            max_in_flight=SLOTS,
+            storage=directory,
+            name="svm-sonar",
+        )
         photograph(result.report(Path(directory) / "report.html"))
 
 

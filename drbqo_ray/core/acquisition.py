@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.paths import Paths
-from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
 
@@ -52,7 +50,7 @@ class RobustPaths:
 
     def values(self, z: Array) -> Array:
         """Robust values (T, k) at configs (k, d), to about 6 digits."""
-        l = self.paths.roughly(z)  # noqa: E741
+        l = self.paths.approximate(z)  # noqa: E741
         return self.uncertainty.solve(l.reshape(-1, len(self.q)), self.q)[0].reshape(l.shape[:2])
 
     def __call__(self, z: Array, owner: Indices) -> tuple[Array, Array]:

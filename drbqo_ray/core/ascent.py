@@ -22,10 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from drbqo_ray.types import Array, Indices, Mask
+
 Rows = npt.NDArray[np.intp]
-Indices = npt.NDArray[np.int64]
 Objective = Callable[[Array, Indices], tuple[Array, Array]]
 
 ARMIJO = 1e-4

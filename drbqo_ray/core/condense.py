@@ -18,15 +18,13 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import blas
 
 from drbqo_ray.core import linalg
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import Kernel
+from drbqo_ray.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 logger = logging.getLogger(__name__)
 
 PIVOTS = 1024

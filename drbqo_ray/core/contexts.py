@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.errors import InvalidInput
-
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 MOST_CONTEXTS = 10_000
 GAPS_LIMIT = 100

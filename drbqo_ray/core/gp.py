@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.core import linalg
 from drbqo_ray.core.kernels import Kernel
+from drbqo_ray.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 BLOCK = 4096
 
 
@@ -61,7 +59,7 @@ class GaussianProcess:
         L = linalg.extend(self.L, k, self.kernel.B[i, i] + noise, noise)
         return self._grown(x[None], i_row, np.array([score]), L)
 
-    def given(self, x: Array, i: Indices, scores: Array) -> GaussianProcess:
+    def conditioned_on(self, x: Array, i: Indices, scores: Array) -> GaussianProcess:
         """The process given b more pairs (x (b, d), i (b,)) with scores (b,)."""
         if len(x) == 1:
             return self.extended(x[0], int(i[0]), float(scores[0]))

@@ -19,14 +19,11 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.core.contexts import EmbeddedContexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import Kernel
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from drbqo_ray.types import Array, Indices
 
 # softplus of this is 0 in double precision, so it adds nothing to the diagonal of B
 RAW_ZERO = -1000.0

@@ -24,13 +24,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from drbqo_ray.core.contexts import ContextModel
+from drbqo_ray.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 ROOT3, ROOT5 = math.sqrt(3.0), math.sqrt(5.0)
 TINY = 1e-300
 

@@ -16,16 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from drbqo_ray.core import linalg
 from drbqo_ray.core.kernels import KernelFamily
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from drbqo_ray.types import Array, Indices
 
 NOISE_FLOOR = 1e-9
 NOISE_MEDIAN, ROUGH_NOISE_MEDIAN = 1e-3, 0.1

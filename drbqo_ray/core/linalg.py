@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
+
 logger = logging.getLogger(__name__)
 
 # relative to the mean of the diagonal; the last rung suits any correlation matrix

@@ -8,14 +8,11 @@ Every point looked at is snapped, so nothing outside the space is ever proposed.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.core.acquisition import Acquisition
 from drbqo_ray.core.ascent import Effort, ascend, top_rows
-from drbqo_ray.space import Space
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from drbqo_ray.space.space import Space
+from drbqo_ray.types import Array, Indices
 
 LOG2_CANDIDATES = 8
 PERTURBATIONS = 64

@@ -33,9 +33,8 @@ from drbqo_ray.core.contexts import EmbeddedContexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import Kernel
 from drbqo_ray.core.updates import Updates, spans_of
+from drbqo_ray.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 Sampler = Literal["pathwise", "rff"]
 Real = TypeVar("Real", np.float32, np.float64)
 
@@ -65,7 +64,7 @@ class Paths:
         """Values (T, k, n) at configs (k, d)."""
         return self._updated(x, features(x, self.Omega) @ self.A)
 
-    def roughly(self, x: Array) -> Array:
+    def approximate(self, x: Array) -> Array:
         """Values (T, k, n), the prior part in single precision: enough to rank candidates."""
         phi = features(x.astype(np.float32), self.Omega.astype(np.float32))
         return self._updated(x, (phi @ self.A.astype(np.float32)).astype(np.float64))

@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.core.condense import condense, evenly
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import Kernel, KernelFamily
 from drbqo_ray.core.likelihood import Likelihood, fit
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from drbqo_ray.types import Array, Indices
 
 EXACT_LIMIT = 2000
 FIT_ROWS = 1000
@@ -111,9 +108,12 @@ class Surrogate:
     """
 
     def __init__(
-        self, family: KernelFamily, prior_weight: float = 1.0, rough: bool = False,
+        self,
+        family: KernelFamily,
+        prior_weight: float = 1.0,
+        rough: bool = False,
         last_fit: Fit | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.family = family
         self.prior_weight = prior_weight
         self.rough = rough

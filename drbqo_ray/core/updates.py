@@ -18,12 +18,10 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.core.kernels import Kernel
+from drbqo_ray.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 Span = tuple[int, slice]
 
 

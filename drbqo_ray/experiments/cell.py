@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from drbqo_ray.core.sets.catalog import ChiSquareBall
 from drbqo_ray.core.surrogate import Fit
-from drbqo_ray.core.uncertainty import ChiSquareBall
 from drbqo_ray.experiments.presets import Preset
 from drbqo_ray.experiments.problems import Problem, initial_pairs, open_problem
 from drbqo_ray.experiments.provenance import current_commit
 from drbqo_ray.experiments.series import Trace, report_label, trace_of
-from drbqo_ray.journal import Journal, JournalRecord, run_directory
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import Config, Suggestion
+from drbqo_ray.storage.journal import Journal, JournalRecord, run_directory
 from drbqo_ray.threads import one_thread
 
 FORMAT = 1
@@ -103,7 +103,7 @@ class ReportingOptimizer(Optimizer):
         usable = self._history.usable
         if not len(usable):
             return {}
-        means = self.model.look()[1].means(self._history.config_Z[usable])  # (m, n)
+        means = self.model.current()[1].means(self._history.config_Z[usable])  # (m, n)
         picked = {}
         for label in labels:
             values = means @ self.reference

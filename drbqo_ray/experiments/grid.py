@@ -53,7 +53,7 @@ def run_grid(cells: list[Cell], storage: Path) -> None:
 def _on_ray(cells: list[Cell], storage: Path) -> dict[str, str]:
     import ray
 
-    from drbqo_ray.cluster.connection import connection
+    from drbqo_ray.runtime.connection import connection
 
     failures: dict[str, str] = {}
     with connection():

@@ -8,9 +8,9 @@ from pathlib import Path
 from drbqo_ray.errors import JournalError
 from drbqo_ray.experiments.cell import Cell
 from drbqo_ray.experiments.problems import Judgment
-from drbqo_ray.journal import JOURNAL, JournalRecord, read_journal
-from drbqo_ray.problem import refuse_changes
 from drbqo_ray.records import Config
+from drbqo_ray.storage.changes import refuse_changes
+from drbqo_ray.storage.journal import JOURNAL, JournalRecord, read_journal
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import t as student
 
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 CONFIDENCE = 0.96
 LEAST_REGRET = 1e-10

@@ -14,15 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from drbqo_ray.core.uncertainty import ChiSquareBall
+from drbqo_ray.core.sets.catalog import ChiSquareBall
 from drbqo_ray.experiments.synthetic import N_SAMPLES, Surface
 from drbqo_ray.threads import one_thread
-
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 UNIFORM = np.full(N_SAMPLES, 1 / N_SAMPLES)
 STARTS_LOG2 = 15
@@ -61,8 +59,9 @@ def find_optimum(surface: Surface, radius: float) -> RobustOptimum:
     values = [float(robust_values(surface, x[None], radius)[0]) for x in found]
     x, value = found[int(np.argmax(values))], max(values)
     if surface.shifted is not None:
-        return RobustOptimum(radius, value, tuple(map(float, x)), max(values) - min(values),
-                             "agreement")  # fmt: skip
+        return RobustOptimum(
+            radius, value, tuple(map(float, x)), max(values) - min(values), "agreement"
+        )
     center = np.zeros(surface.d)
     at_center = float(robust_values(surface, center[None], radius)[0])
     if at_center >= value - 1e-9:
@@ -104,10 +103,15 @@ def _climb(surface: Surface, radius: float, x: Array, rounds: int, tolerance: fl
     for turn in range(rounds):
         size = 0.01 * width * 0.05**turn
         simplex = np.vstack([x, x + size * np.eye(surface.d)])
-        options = {"initial_simplex": simplex, "xatol": tolerance * width,
-                   "fatol": tolerance * max(1.0, abs(loss(x))), "maxfev": 3000}  # fmt: skip
-        x = np.clip(minimize(loss, x, method="Nelder-Mead", options=options).x,
-                    surface.low, surface.high)  # fmt: skip
+        options = {
+            "initial_simplex": simplex,
+            "xatol": tolerance * width,
+            "fatol": tolerance * max(1.0, abs(loss(x))),
+            "maxfev": 3000,
+        }
+        x = np.clip(
+            minimize(loss, x, method="Nelder-Mead", options=options).x, surface.low, surface.high
+        )
     return x
 
 
@@ -134,9 +138,15 @@ def _balancing_weights(slopes: Array) -> Array | None:
         {"type": "eq", "fun": lambda p: np.sum(p) - 1, "jac": lambda p: np.ones_like(p)},
         {"type": "eq", "fun": lambda p: slopes.T @ p, "jac": lambda p: slopes.T},
     ]
-    found = minimize(lambda p: float(p @ p), UNIFORM, jac=lambda p: 2 * p, method="SLSQP",
-                     bounds=[(0, 1)] * len(slopes), constraints=conditions,
-                     options={"ftol": 1e-16, "maxiter": 500})  # fmt: skip
+    found = minimize(
+        lambda p: float(p @ p),
+        UNIFORM,
+        jac=lambda p: 2 * p,
+        method="SLSQP",
+        bounds=[(0, 1)] * len(slopes),
+        constraints=conditions,
+        options={"ftol": 1e-16, "maxiter": 500},
+    )
     p = np.maximum(found.x, 0) / np.sum(np.maximum(found.x, 0))
     return p if np.max(np.abs(slopes.T @ p)) < 1e-8 else None
 
@@ -149,8 +159,9 @@ def _upper_bound(surface: Surface, p: Array, x: Array) -> float:
         return -value, -_slopes(surface, point).T @ p
 
     bounds = [(surface.low, surface.high)] * surface.d
-    top = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds,
-                   options={"ftol": 1e-16, "gtol": 1e-12}).x  # fmt: skip
+    top = minimize(
+        loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-16, "gtol": 1e-12}
+    ).x
     top = _newton(surface, p, top)
     value, slope = (-part for part in loss(top))
     reach = np.maximum(slope * (surface.high - top), slope * (surface.low - top))

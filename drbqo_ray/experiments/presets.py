@@ -63,10 +63,14 @@ _LOGISTIC = Preset(
     notes=("box of x is [-2, 2]^2 and w from numpy RandomState(84); the paper gives neither",),
 )
 
-_APPENDIX = ("the paper gives no horizon and no number of initial points here; those of the"
-             " logistic example are used",)  # fmt: skip
-_HARTMANN = ("w has standard deviation 0.1: with 1, as printed, every robust value in the unit"
-             " cube is close to 0",)  # fmt: skip
+_APPENDIX = (
+    "the paper gives no horizon and no number of initial points here; those of the"
+    " logistic example are used",
+)
+_HARTMANN = (
+    "w has standard deviation 0.1: with 1, as printed, every robust value in the unit"
+    " cube is close to 0",
+)
 
 
 def _surface(name: str, notes: tuple[str, ...] = ()) -> Preset:
@@ -77,8 +81,10 @@ def _surface(name: str, notes: tuple[str, ...] = ()) -> Preset:
 
 def _svm(dataset: str) -> Preset:
     spec = ProblemSpec("workers.svm:SVMFolds", dataset, (("n_folds", 5),), split_by_seed=True)
-    notes = ("the paper gives no radius, horizon or number of initial points here; each seed has"
-             " a train/test split and folds of its own, shared by all methods",)  # fmt: skip
+    notes = (
+        "the paper gives no radius, horizon or number of initial points here; each seed has"
+        " a train/test split and folds of its own, shared by all methods",
+    )
     methods = (*_TABLE_METHODS, "maximin-bqo-ts", "maximin-bqo-ei", "emp-drbqo", "random")
     radii = (0.1, 0.3, 0.5, 1.0, 2.0)
     return Preset(f"svm-{dataset}", "paper", spec, methods, radii, 6, 60, 30, notes)
@@ -86,8 +92,10 @@ def _svm(dataset: str) -> Preset:
 
 def _mnist(experiment: str, kind: str, options: dict[str, Any], start: int, horizon: int) -> Preset:
     spec = ProblemSpec(kind, "mnist", tuple({"n_folds": 10, **options}.items()), judge_all=False)
-    notes = ("stratified folds of the training images; the test error is that of a model"
-             " trained on all folds",)  # fmt: skip
+    notes = (
+        "stratified folds of the training images; the test error is that of a model"
+        " trained on all folds",
+    )
     radii = (0.1, 0.3, 0.5, 1.0, 3.0, 5.0)
     return Preset(experiment, "paper", spec, _TABLE_METHODS, radii, start, horizon, 20, notes)
 

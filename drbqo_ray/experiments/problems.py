@@ -14,7 +14,7 @@ import numpy as np
 
 from drbqo_ray.experiments.synthetic import Surface, find_surface
 from drbqo_ray.records import Config
-from drbqo_ray.space import Space
+from drbqo_ray.space.space import Space
 
 
 @dataclass(frozen=True)

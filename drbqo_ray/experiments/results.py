@@ -30,9 +30,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
-from drbqo_ray.core.uncertainty import ChiSquareBall
+from drbqo_ray.core.sets.catalog import ChiSquareBall
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments.cell import Cell, cells_of
 from drbqo_ray.experiments.journals import FinishedCell, read_cell
@@ -40,8 +39,7 @@ from drbqo_ray.experiments.optimum import RobustOptimum
 from drbqo_ray.experiments.presets import Preset
 from drbqo_ray.experiments.problems import Judgment
 from drbqo_ray.experiments.series import report_label, trace_of
-
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 METRICS = ("mean", "robust", "regret", "test_error")
 COLUMNS = ("method", "radius", "seed", "t", *METRICS)

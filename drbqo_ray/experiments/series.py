@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.methods import METHODS, Method, find_method
+from drbqo_ray.optimizer.methods import METHODS, Method, find_method
 
 RANDW = "-randw"
 

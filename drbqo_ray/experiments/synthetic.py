@@ -15,11 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.errors import InvalidInput
-
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 N_SAMPLES = 10
 SAMPLE_SEED = 84

@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from drbqo_ray.experiments.metrics import Interval, best_so_far, interval, log_regret, paired
-from drbqo_ray.experiments.results import Array, Results
+from drbqo_ray.experiments.results import (
+    Results,
+)
+from drbqo_ray.types import Array
 
 OURS = "drbqo"
 LABELS = {

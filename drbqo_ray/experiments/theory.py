@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments.metrics import interval
 from drbqo_ray.experiments.provenance import provenance
 from drbqo_ray.threads import one_thread
-
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 SIDE = 7
 N_CONTEXTS = 5
@@ -155,8 +153,12 @@ def run_theory(folder: Path, preset: str, seeds: int | None, redraw: bool) -> Pa
     if not redraw:
         folder.mkdir(parents=True, exist_ok=True)
         write_curves(folder / CURVES, count, horizon)
-        run = {"preset": preset, "seeds": list(range(count)), "horizon": horizon,
-               **provenance(f"drbqo experiment theory --preset {preset}")}  # fmt: skip
+        run = {
+            "preset": preset,
+            "seeds": list(range(count)),
+            "horizon": horizon,
+            **provenance(f"drbqo experiment theory --preset {preset}"),
+        }
         (folder / "run.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     draw_theory(folder)
     return folder
@@ -173,14 +175,14 @@ def write_curves(path: Path, count: int, horizon: int) -> None:
     greedy = greedy_gain(problem.K, horizon)
     gamma = greedy / (1 - 1 / np.e)
     printed = bound(problem, gamma, norm, 1 / (1 + 1 / NOISE))
-    mended = bound(problem, gamma, norm, 1 / np.log1p(1 / NOISE))
+    fixed = bound(problem, gamma, norm, 1 / np.log1p(1 / NOISE))
     columns = {
         "regret": regret.mean,
         "half_width": regret.half,
         "variance_sum": variance,
         "greedy_gain": greedy,
         "bound_printed": printed,
-        "bound_mended": mended,
+        "bound_mended": fixed,
     }
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.report.about import About
 from drbqo_ray.report.failures import Failures, list_failures
 from drbqo_ray.report.fold_weights import FoldWeights, weigh_folds

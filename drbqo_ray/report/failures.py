@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drbqo_ray.records import Config, Observation
 from drbqo_ray.report.timeline import Timing
-from drbqo_ray.terminal import error_line, printable_lines
+from drbqo_ray.runtime.terminal import error_line, printable_lines
 
 SHOWN = 100
 WHOLE_TEXT = 4000

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbqo_ray.core.uncertainty import ChiSquareBall, CVaR, KLBall, TotalVariationBall
-from drbqo_ray.core.uncertainty_set import UncertaintySet
-from drbqo_ray.report.posterior import Array, Posterior
+from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets.catalog import ChiSquareBall, CVaR, KLBall, TotalVariationBall
+from drbqo_ray.report.posterior import (
+    Posterior,
+)
 from drbqo_ray.report.ranking import Ranking
+from drbqo_ray.types import Array
 
 
 @dataclass(frozen=True)

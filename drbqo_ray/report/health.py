@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from drbqo_ray.core.uncertainty import Expectation, WorstCase
-from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.parameters import Choice, Parameter
+from drbqo_ray.core.sets.catalog import Expectation, WorstCase
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import BAND
 from drbqo_ray.report.failures import Failures
 from drbqo_ray.report.fold_weights import FoldWeights
@@ -19,6 +18,7 @@ from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.radius_path import family_of
 from drbqo_ray.report.ranking import Ranking
 from drbqo_ray.report.wording import count, name_text, percent, short, value_text
+from drbqo_ray.space.parameters import Choice, Parameter
 
 BOUND, INSIDE = 0.01, 0.1
 IDLE = 0.01

@@ -17,10 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from drbqo_ray.parameters import Choice
 from drbqo_ray.records import Config
-from drbqo_ray.report.posterior import Array, Posterior
+from drbqo_ray.report.posterior import (
+    Posterior,
+)
 from drbqo_ray.report.ranking import Ranking
+from drbqo_ray.space.parameters import Choice
+from drbqo_ray.types import Array
 
 POINTS, LINES = 1024, 64
 LEVELS, MOST_LEVELS = 16, 32
@@ -154,6 +157,10 @@ def _slice(posterior: Posterior, name: str, column: int, here: Array) -> Slice:
     tried = [item.to_unit(c[name]) for c in posterior.configs[:2000] if name in c]
     step = max(1, len(tried) // 200)
     return Slice(
-        name, categorical, bool(getattr(item, "log", False)), points, float(here[column]),
+        name,
+        categorical,
+        bool(getattr(item, "log", False)),
+        points,
+        float(here[column]),
         tuple(tried[::step]),
-    )  # fmt: skip
+    )

@@ -29,7 +29,7 @@ from drbqo_ray.report.wording import (
     value_text,
     with_band,
 )
-from drbqo_ray.terminal import printable
+from drbqo_ray.runtime.terminal import printable
 
 PARAMETERS = 6
 LONG_VALUE = 1000
@@ -149,13 +149,19 @@ def _data(facts: Facts) -> Markup:
         "high": path.sizes[-1] if path is not None else 0.0,
         "places": _digits(facts).places,
         "ends": [end if math.isfinite(end) else None for end in _ends(facts)],
-        "plot": {"left": radius.LEFT, "right": radius.RIGHT, "top": radius.TOP,
-                 "bottom": radius.BOTTOM},
+        "plot": {
+            "left": radius.LEFT,
+            "right": radius.RIGHT,
+            "top": radius.TOP,
+            "bottom": radius.BOTTOM,
+        },
         "configs": [
             {"number": row.number, "gains": [float(f"{sign * v:.15g}") for v in row.estimates]}
             for row in rows
-        ] if has_slider(facts) else [],
-    }  # fmt: skip
+        ]
+        if has_slider(facts)
+        else [],
+    }
     return json_block(plain)
 
 

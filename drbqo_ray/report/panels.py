@@ -44,10 +44,17 @@ class Panel:
 def panels(facts: Facts) -> tuple[Panel, ...]:
     """All panels after the verdict."""
     return (
-        _ranking(facts), _heat_map(facts), _weights(facts), _radius(facts), _pareto(facts),
-        _incumbent(facts), _parameters(facts), _timeline(facts), _failures(facts),
+        _ranking(facts),
+        _heat_map(facts),
+        _weights(facts),
+        _radius(facts),
+        _pareto(facts),
+        _incumbent(facts),
+        _parameters(facts),
+        _timeline(facts),
+        _failures(facts),
         _reproduce(facts),
-    )  # fmt: skip
+    )
 
 
 def _ranking(facts: Facts) -> Panel:
@@ -118,13 +125,19 @@ def _radius(facts: Facts) -> Panel:
     if facts.ranking is None or facts.ranking.chosen is None:
         return Panel(key, title, question, reading=(NOTHING,))
     if path is None:
-        return Panel(key, title, question, reading=(
-            "There is one fold, so the score does not depend on a radius.",))  # fmt: skip
-    reading = ["The winner is the same at every size." if not path.changes else
-               f"The winner changes at {count(len(path.changes), 'size')}: "
-               + "; ".join(f"{short(c.size)} (config {c.before} to {c.after})"
-                           for c in path.changes[:8])
-               + ("; and more." if len(path.changes) > 8 else ".")]  # fmt: skip
+        return Panel(
+            key,
+            title,
+            question,
+            reading=("There is one fold, so the score does not depend on a radius.",),
+        )
+    reading = [
+        "The winner is the same at every size."
+        if not path.changes
+        else f"The winner changes at {count(len(path.changes), 'size')}: "
+        + "; ".join(f"{short(c.size)} (config {c.before} to {c.after})" for c in path.changes[:8])
+        + ("; and more." if len(path.changes) > 8 else ".")
+    ]
     if path.kind != "chi-square":
         reading.append(
             "The slider that ranks configs anew is made for chi-square balls and is left out; the"
@@ -201,8 +214,12 @@ def _timeline(facts: Facts) -> Panel:
     key, title, question = "timeline", "Worker timeline", "Were the workers idle?"
     timeline = facts.timeline
     if timeline is None:
-        return Panel(key, title, question, reading=(
-            "No times were recorded for this run, so there is no timeline.",))  # fmt: skip
+        return Panel(
+            key,
+            title,
+            question,
+            reading=("No times were recorded for this run, so there is no timeline.",),
+        )
     reading = (
         f"The workers were busy {percent(timeline.utilisation)} of the time:"
         f" {seconds(timeline.busy)} of evaluations in {seconds(timeline.end - timeline.start)} on"
@@ -238,7 +255,9 @@ def _failures(facts: Facts) -> Panel:
 
 
 def _reproduce(facts: Facts) -> Panel:
-    reading = () if facts.about.reproduce else (
-        f"How to run {name_text(facts.about.name)} again was not recorded.",
-    )  # fmt: skip
+    reading = (
+        ()
+        if facts.about.reproduce
+        else (f"How to run {name_text(facts.about.name)} again was not recorded.",)
+    )
     return Panel("reproduce", "Reproduce", "How is this run done again?", reading=reading)

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbqo_ray.report.posterior import Array, Posterior
+from drbqo_ray.report.posterior import (
+    Posterior,
+)
 from drbqo_ray.report.ranking import spread
+from drbqo_ray.types import Array
 
 POINTS = 1200
 

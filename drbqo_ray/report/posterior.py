@@ -19,20 +19,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.adviser import score_normals
 from drbqo_ray.core import linalg
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.score_draws import ScoreDraws
+from drbqo_ray.core.missing_scores import ScoreDraws
+from drbqo_ray.core.sets.base import UncertaintySet
 from drbqo_ray.core.surrogate import Base, Fit
-from drbqo_ray.core.uncertainty_set import UncertaintySet
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.optimizer.scoring import score_normals
 from drbqo_ray.records import BAND, Config
 from drbqo_ray.report.score_range import ScoreRange, implied_range
-from drbqo_ray.space import Space
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from drbqo_ray.space.space import Space
+from drbqo_ray.types import Array, Indices, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +159,22 @@ class Posterior:
         usable[numbers[np.isnan(scores)]] = False
         y = (_filled(self.sign * scores) - self.fit.center) / self.fit.scale
         return Posterior(
-            self.configs[:known], numbers, self.contexts[:size], scores, usable, self.sign,
-            self.reference, self.set, self.space, self.fit, self._cut(y), self.rows[:size],
-            self.inputs[:known], self.filled, self.score_range,
-        )  # fmt: skip
+            self.configs[:known],
+            numbers,
+            self.contexts[:size],
+            scores,
+            usable,
+            self.sign,
+            self.reference,
+            self.set,
+            self.space,
+            self.fit,
+            self._cut(y),
+            self.rows[:size],
+            self.inputs[:known],
+            self.filled,
+            self.score_range,
+        )
 
     def _cut(self, y: Array) -> GaussianProcess:
         """The process given only the first scores y (k,), standardized."""
@@ -181,7 +190,7 @@ def read_posterior(optimizer: Optimizer) -> Posterior | None:
     history = optimizer._history
     if not history.n_ok:
         return None
-    fit, gp = optimizer.model.look()
+    fit, gp = optimizer.model.current()
     usable = np.zeros(len(history.configs), dtype=bool)
     usable[history.usable] = True
     scores = optimizer._sign * history._y.rows.astype(np.float64)

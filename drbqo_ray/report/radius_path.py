@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drbqo_ray.core.uncertainty import (
+from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets.catalog import (
     ChiSquareBall,
     CVaR,
     Expectation,
@@ -18,8 +19,10 @@ from drbqo_ray.core.uncertainty import (
     WassersteinBall,
     WorstCase,
 )
-from drbqo_ray.core.uncertainty_set import UncertaintySet
-from drbqo_ray.report.posterior import Array, Indices, Posterior
+from drbqo_ray.report.posterior import (
+    Posterior,
+)
+from drbqo_ray.types import Array, Indices
 
 STEPS = 48
 BISECTIONS = 30

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbqo_ray.records import Config
-from drbqo_ray.report.posterior import Array, Indices, Posterior
+from drbqo_ray.report.posterior import (
+    Posterior,
+)
 from drbqo_ray.report.wording import Decimals
+from drbqo_ray.types import Array, Indices
 
 SHOWN = 300
 

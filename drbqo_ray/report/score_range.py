@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.report.wording import short
-
-Array = npt.NDArray[np.float64]
+from drbqo_ray.types import Array
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drbqo_ray.tally import utilization
+from drbqo_ray.runtime.tally import utilization
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drbqo_ray.records import Config
-from drbqo_ray.terminal import printable
+from drbqo_ray.runtime.terminal import printable
 
 VALUE_LIMIT = 60
 NAME_LIMIT = 60

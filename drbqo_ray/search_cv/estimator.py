@@ -22,10 +22,10 @@ from sklearn.utils import Bunch, check_random_state, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.core.sets.base import UncertaintySet
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.methods import DEFAULT
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.methods import DEFAULT
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.search_cv.best_estimator import BestEstimatorMixin
 from drbqo_ray.search_cv.callbacks import CallbackMixin, FitTasks, ending_callbacks
 from drbqo_ray.search_cv.fold_fit import SINGLE, CrossValidation, FoldFit
@@ -34,7 +34,7 @@ from drbqo_ray.search_cv.ray_search import ray_crew
 from drbqo_ray.search_cv.results import FoldTable
 from drbqo_ray.search_cv.search_space import SearchSpace
 from drbqo_ray.search_cv.stored_search import fingerprint_of, search_in_storage
-from drbqo_ray.space import Space
+from drbqo_ray.space.space import Space
 
 
 class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]
@@ -55,7 +55,7 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         n_evaluations: fold fits in all. A finite space is never trained twice, so fewer are made
             where it has fewer pairs of config and fold.
         uncertainty: a set, a chi-square radius >= 0, or "auto".
-        method: name of a recipe, see `drbqo_ray.methods`; "drbqo" is the paper's.
+        method: name of a recipe, see `drbqo_ray.optimizer.methods`; "drbqo" is the paper's.
         stop_when: stop early when sure enough, e.g. "loss < 0.002".
         scoring: a metric's name, a callable, or a list or dict of several metrics, of which the
             one named by `refit`, else the first, is optimized.
@@ -148,9 +148,17 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         space = self._space()
         plan = self._plan(space.space, len(splits))
         folds = CrossValidation(
-            clone(self.estimator), X, y, splits, scorer, metric,
-            routed.estimator.fit, routed.scorer.score, self.return_train_score, space.params,
-        )  # fmt: skip
+            clone(self.estimator),
+            X,
+            y,
+            splits,
+            scorer,
+            metric,
+            routed.estimator.fit,
+            routed.scorer.score,
+            self.return_train_score,
+            space.params,
+        )
         tasks = FitTasks(self, X, y, folds)
         with tasks.searching(plan.budget(folds.n_folds)):
             optimizer, trained, stop_reason = self._search(plan, folds, slots, tasks)
@@ -338,9 +346,16 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         """The optimizer, all it was told, and why the search was stopped, if it was."""
         if self.storage is not None:
             fingerprint = fingerprint_of(
-                folds.estimator, folds.X, folds.y, folds.splits, self.scoring, folds.metric,
-                folds.fit_params, folds.score_params, plan.error_score,
-            )  # fmt: skip
+                folds.estimator,
+                folds.X,
+                folds.y,
+                folds.splits,
+                self.scoring,
+                folds.metric,
+                folds.fit_params,
+                folds.score_params,
+                plan.error_score,
+            )
             return search_in_storage(plan, folds, slots, self.storage, fingerprint, tasks)
         own = nullcontext(OwnProcess(folds, tasks))
         with own if slots == 1 else ray_crew(folds, slots, tasks, plan.verbose) as crew:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.scores import LARGEST_SCORE
+from drbqo_ray.records import LARGEST_SCORE
 
 Scores = dict[str, float]
 Split = tuple[Any, Any]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
-from drbqo_ray.design import GRID_LIMIT
 from drbqo_ray.errors import NothingObserved, RunFailed
-from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.progress import make_progress
+from drbqo_ray.optimizer.design import GRID_LIMIT
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import Config, Observation, Suggestion
+from drbqo_ray.runtime.display import make_progress
 from drbqo_ray.search_cv.callbacks import FitTasks
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
-from drbqo_ray.space import Space
+from drbqo_ray.space.space import Space
 
 logger = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ class RayCrew:
     ) -> None:
         import ray
 
-        from drbqo_ray.cluster.slots import Slots
+        from drbqo_ray.runtime.slots import Slots
 
         tasks.warn_of_workers()
         self._tasks = tasks
@@ -116,11 +116,11 @@ def ray_crew(
     folds: CrossValidation, limit: int | None, tasks: FitTasks, verbose: bool
 ) -> Iterator[RayCrew]:
     """A crew on the Ray that is connected, else on one started for the time of the block."""
-    from drbqo_ray.cluster.runner import connecting
+    from drbqo_ray.runtime.run import connecting
 
     with ExitStack() as stack:
         with connecting(verbose):
-            from drbqo_ray.cluster.connection import connection
+            from drbqo_ray.runtime.connection import connection
 
             local = stack.enter_context(connection())
             crew = RayCrew(folds, limit, local, tasks)

@@ -24,17 +24,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from drbqo_ray.core.uncertainty import ChiSquareBall
-from drbqo_ray.core.uncertainty_set import UncertaintySet
-from drbqo_ray.design import GRID_LIMIT
+from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets.catalog import ChiSquareBall
 from drbqo_ray.errors import NothingObserved
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.design import GRID_LIMIT
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import Config
 from drbqo_ray.search_cv.fold_fit import FoldFit
 from drbqo_ray.search_cv.fold_search import TrainedFold
 from drbqo_ray.search_cv.search_space import SearchSpace
+from drbqo_ray.types import Array
 
-Array = npt.NDArray[np.float64]
 PATH_POINTS = 33
 """Radii in the robustness path."""
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.foreign_domains import convert_space
-from drbqo_ray.parameters import Choice, Float, Int, Parameter, same
 from drbqo_ray.records import Config
-from drbqo_ray.space import Space
+from drbqo_ray.space.foreign import convert_space
+from drbqo_ray.space.parameters import Choice, Float, Int, Parameter, same
+from drbqo_ray.space.space import Space
 
 DICT = "dict no."
 """Name of the hidden choice, which no parameter of an estimator can have."""

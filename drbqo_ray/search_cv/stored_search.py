@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import joblib
 
 from drbqo_ray.errors import RunFailed
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.search_cv.callbacks import FitTasks
 from drbqo_ray.search_cv.fold_fit import CrossValidation, FoldFit
@@ -184,12 +184,12 @@ def search_in_storage(
         fingerprint: what the run in `storage` must have been started with.
         tasks: told of every fold that is trained in this session.
     """
-    from drbqo_ray.cluster.connection import connection
-    from drbqo_ray.cluster.runner import run
-    from drbqo_ray.cluster.storage import find_place
+    from drbqo_ray.runtime.connection import connection
+    from drbqo_ray.runtime.run import run
+    from drbqo_ray.storage.location import find_location
 
     tasks.warn_of_workers()
-    path = find_place(storage, None).directory / FOLD_FITS
+    path = find_location(storage, None).directory / FOLD_FITS
     with connection(), open_ledger() as ledger:
         recorder = Recorder(ledger, path, tasks)
         go = partial(

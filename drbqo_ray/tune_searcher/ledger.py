@@ -22,9 +22,9 @@ import numpy as np
 
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.optimizer.stopping import Look
 from drbqo_ray.records import Config, Observation, Suggestion
-from drbqo_ray.stopping import Look
 
 Event = dict[str, Any]
 NO_SCORE = "the trial reported no score"

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from drbqo_ray.core.uncertainty import Expectation, from_dict
+from drbqo_ray.core.sets.catalog import Expectation, from_dict
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.parameters import Float
-from drbqo_ray.problem import refuse_changes
-from drbqo_ray.space import Space
-from drbqo_ray.tune_searcher.plain import plain
+from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.space.parameters import Float
+from drbqo_ray.space.space import Space
+from drbqo_ray.storage.changes import refuse_changes
 from drbqo_ray.tune_searcher.points import Folds
 from drbqo_ray.tune_searcher.space import TuneSpace
+from drbqo_ray.types import plain
 
 KNOWN = ("method", "uncertainty", "seed", "stop_when")
 OPTIONS = ("n_initial", "kernel", "context_rule", "reference", "sampler", "hyperparameters")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.optimizer.stopping import Look
 from drbqo_ray.records import Observation, Recommendation
-from drbqo_ray.stopping import Look
 from drbqo_ray.tune_searcher.experiment import KeptTrial
 from drbqo_ray.tune_searcher.ledger import TrialLedger
 from drbqo_ray.tune_searcher.live import LiveTrials

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from pprint import pformat
 
-from drbqo_ray.errors import NothingObserved, shown
+from drbqo_ray.errors import NothingObserved, short_repr
 from drbqo_ray.report.about import About, Snippet
 from drbqo_ray.report.facts import gather
 from drbqo_ray.report.file import write_report
@@ -60,7 +60,7 @@ def _numbered(node: Node) -> Iterator[Options]:
 
 def _legend(node: Options, objects: Objects) -> str:
     texts = [
-        shown(objects[node.name, k], 60) if (node.name, k) in objects else _text(option)
+        short_repr(objects[node.name, k], 60) if (node.name, k) in objects else _text(option)
         for k, option in enumerate(node.nodes)
     ]
     return "; ".join(f"{k} = {text}" for k, text in enumerate(texts))
@@ -73,7 +73,7 @@ def _text(node: Node) -> str:
     if not isinstance(node, Constant):
         return node.name
     hidden = isinstance(node.value, tuple) and node.value[:1] in [(mark,) for mark in MARKERS]
-    return "an object that Tune keeps" if hidden else shown(node.value, 60)
+    return "an object that Tune keeps" if hidden else short_repr(node.value, 60)
 
 
 def _searcher(problem: TuneProblem) -> str:
@@ -93,7 +93,7 @@ def _searcher(problem: TuneProblem) -> str:
     ]
     return "\n".join(
         [
-            "from drbqo_ray.core.uncertainty import from_dict",
+            "from drbqo_ray.core.sets.catalog import from_dict",
             "from drbqo_ray.tune_searcher import DRBQOSearch",
             "",
             "search = DRBQOSearch(",

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 
-from drbqo_ray.certainty import Certainty
-from drbqo_ray.core.uncertainty_set import UncertaintySet
+from drbqo_ray.core.sets.base import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.methods import DEFAULT
+from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.methods import DEFAULT
 from drbqo_ray.records import Observation, Recommendation
-from drbqo_ray.space import Space
+from drbqo_ray.space.space import Space
 from drbqo_ray.tune_searcher.experiment import kept_trials
 from drbqo_ray.tune_searcher.limiter import limited_in_batches
 from drbqo_ray.tune_searcher.live import LiveTrials
@@ -61,7 +61,7 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         fold_key: key of the fold in the config.
         metric: name of the score in the results, "a/b" if nested; `tune.TuneConfig` may give it.
         mode: "max" or "min"; `tune.TuneConfig` may give it.
-        method: name of a recipe, see `drbqo_ray.methods`; "drbqo" is the paper's.
+        method: name of a recipe, see `drbqo_ray.optimizer.methods`; "drbqo" is the paper's.
         uncertainty, seed: see `Optimizer`.
         points_to_evaluate: configs to run first, in order, with or without a fold. What they
             leave out is drawn at random.

@@ -19,19 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from drbqo_ray.errors import InvalidInput, shown
-from drbqo_ray.foreign_domains import (
+from drbqo_ray.errors import InvalidInput, short_repr
+from drbqo_ray.records import Config
+from drbqo_ray.space.foreign import (
     from_scipy,
     from_tune,
     is_scipy_distribution,
     is_tune_domain,
     refuse_grid,
 )
-from drbqo_ray.parameters import Choice, Float, Int, Parameter, same
-from drbqo_ray.problem import refuse_changes
-from drbqo_ray.records import Config
-from drbqo_ray.space import Space
-from drbqo_ray.tune_searcher.plain import PLAIN, is_plain, plain
+from drbqo_ray.space.parameters import Choice, Float, Int, Parameter, same
+from drbqo_ray.space.space import Space
+from drbqo_ray.storage.changes import refuse_changes
+from drbqo_ray.types import PLAIN, is_plain, plain
 
 Path = tuple[Any, ...]
 Objects = Mapping[tuple[str, int], Any]
@@ -400,7 +400,7 @@ def _encode_constant(value: Any) -> dict[str, Any]:
 
 def _describe(value: Any) -> dict[str, Any]:
     name = getattr(value, "__qualname__", None)
-    text = f"{getattr(value, '__module__', '?')}:{name}" if name else shown(value, 1000)
+    text = f"{getattr(value, '__module__', '?')}:{name}" if name else short_repr(value, 1000)
     return {"object": _ADDRESS.sub("", text)}
 
 

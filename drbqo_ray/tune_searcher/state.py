@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from drbqo_ray.errors import DrbqoError, InvalidInput, UnknownSuggestion
-from drbqo_ray.journal_format import has_right_checksum
+from drbqo_ray.storage.format import has_right_checksum
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,17 @@ import pytest
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-    "--hide-scrollbars", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run", "--force-device-scale-factor=1",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--force-device-scale-factor=1",
+)
 
 
 def missing() -> str | None:

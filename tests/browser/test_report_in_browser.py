@@ -14,18 +14,28 @@ from injections import PAYLOADS
 from report_runs import two_peaks, write_run
 
 from drbqo_ray import ChiSquareBall, Choice, Float, KLBall
-from drbqo_ray.cluster.run_report import journal_facts
 from drbqo_ray.records import BAND
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.file import write_report
 from drbqo_ray.report.page import render_page
 from drbqo_ray.report.watch import PageServer
 from drbqo_ray.report.wording import count, percent, short
+from drbqo_ray.runtime.run_report import journal_facts
 
 RADII = (0.0, 0.05, 0.4, 1.1, 1.5)
-PANELS = ["Verdict", "Mean against robust ranking", "Configs by folds", "Worst-case weights",
-          "Robust score against radius", "Mean and spread", "The recommendation over time",
-          "Parameters", "Worker timeline", "Failures", "Reproduce"]  # fmt: skip
+PANELS = [
+    "Verdict",
+    "Mean against robust ranking",
+    "Configs by folds",
+    "Worst-case weights",
+    "Robust score against radius",
+    "Mean and spread",
+    "The recommendation over time",
+    "Parameters",
+    "Worker timeline",
+    "Failures",
+    "Reproduce",
+]
 
 
 @dataclass(frozen=True)
@@ -42,10 +52,13 @@ class Shown:
 def shown(request, tmp_path_factory) -> Shown:
     sign = 1 if request.param == "max" else -1
     directory = write_run(
-        tmp_path_factory.mktemp(request.param) / "run", lambda c, f: sign * two_peaks(c, f),
-        evaluations=30, uncertainty=0.7, mode=request.param,
+        tmp_path_factory.mktemp(request.param) / "run",
+        lambda c, f: sign * two_peaks(c, f),
+        evaluations=30,
+        uncertainty=0.7,
+        mode=request.param,
         fails=lambda c, f, k: "Traceback\nValueError: a < b & c" if k in (4, 9) else None,
-    )  # fmt: skip
+    )
     facts = journal_facts(directory, "two peaks")
     path = write_report(facts, directory / "report.html")
     return Shown(directory, facts, path.as_uri(), request.param)
@@ -132,11 +145,14 @@ def test_weights_shown_lie_in_the_ball(browser, shown):
 @pytest.mark.parametrize("radius", RADII)
 def test_the_slider_ranks_like_the_core(browser, shown, radius):
     browser.open(shown.url)
-    browser.run("""
+    browser.run(
+        """
         const field = document.getElementById("radius-number");
         field.value = arguments[0];
         field.dispatchEvent(new Event("input"));
-    """, radius)  # fmt: skip
+    """,
+        radius,
+    )
     ranking = shown.facts.ranking
     assert ranking is not None
     sign = 1 if shown.mode == "max" else -1
@@ -157,8 +173,10 @@ def test_the_slider_ranks_like_the_core(browser, shown, radius):
     for k in range(len(ranked)):
         found = browser.run(
             "return window.drbqo.worstCase(arguments[0], arguments[1], arguments[2])",
-            gains[k].tolist(), [0.25] * 4, radius,
-        )  # fmt: skip
+            gains[k].tolist(),
+            [0.25] * 4,
+            radius,
+        )
         assert found["value"] == pytest.approx(values[k], abs=1e-12)
         np.testing.assert_allclose(found["weights"], weights[k], atol=1e-9)
 
@@ -177,8 +195,9 @@ def test_the_scripts_solver_is_the_cores_for_any_reference(browser, shown):
             x[1] = x[0]
         radius = float(rng.choice([0, 0.01, 0.3, (n - 1) / 2, 5]))
         value, weights = ChiSquareBall(radius).worst_case(x, q)
-        found = browser.run("return window.drbqo.worstCase(...arguments)", x.tolist(), q.tolist(),
-                            radius)  # fmt: skip
+        found = browser.run(
+            "return window.drbqo.worstCase(...arguments)", x.tolist(), q.tolist(), radius
+        )
         scale = np.ptp(x) or 1.0
         assert (found["value"] - value) / scale == pytest.approx(0, abs=1e-9)
         np.testing.assert_allclose(found["weights"], weights, atol=1e-7)
@@ -280,8 +299,11 @@ MISPLACED = """
     }
     return found;
 """
-MODELS = [f"{kind} {model}" for kind in ("random", "boosted", "plain", "deep", "linear")
-          for model in ("forest", "regression")]  # fmt: skip
+MODELS = [
+    f"{kind} {model}"
+    for kind in ("random", "boosted", "plain", "deep", "linear")
+    for model in ("forest", "regression")
+]
 CROWDED = {
     "ten folds": {"folds": 10, "uncertainty": 1.0},
     "ten folds, a small radius": {"folds": 10, "uncertainty": 0.05},
@@ -290,11 +312,13 @@ CROWDED = {
     "a hundred folds": {"folds": 100},
     "unequal weights": {"folds": 4, "reference": [0.97, 0.01, 0.01, 0.01]},
     "kl": {"folds": 10, "uncertainty": KLBall(0.4)},
-    "many options": {"space": {"model": Choice(MODELS), "big": Float(1e5, 3e7)},
-                     "score": lambda c, f: MODELS.index(c["model"]) + 0.1 * f},
+    "many options": {
+        "space": {"model": Choice(MODELS), "big": Float(1e5, 3e7)},
+        "score": lambda c, f: MODELS.index(c["model"]) + 0.1 * f,
+    },
     "huge": {"score": lambda c, f: -1e9 * two_peaks(c, f), "mode": "min", "evaluations": 300},
     "far from zero": {"score": lambda c, f: -12345.678 - two_peaks(c, f), "folds": 10},
-}  # fmt: skip
+}
 
 
 def test_words_stay_in_their_picture_and_off_each_other(browser, shown):
@@ -353,9 +377,15 @@ def test_payloads_do_nothing_but_stand_there(browser, tmp_path):
     space = {"x": Float(0.0, 1.0)} | {text: Choice([text, text + "2"]) for text in PAYLOADS}
     failing = iter(PAYLOADS)
     write_run(
-        tmp_path / "run", lambda c, f: c["x"] + 0.1 * f, space, 3, 40, n_initial=40,
-        objective=PAYLOADS[1], fails=lambda c, f, k: next(failing) if k >= 20 else None,
-    )  # fmt: skip
+        tmp_path / "run",
+        lambda c, f: c["x"] + 0.1 * f,
+        space,
+        3,
+        40,
+        n_initial=40,
+        objective=PAYLOADS[1],
+        fails=lambda c, f, k: next(failing) if k >= 20 else None,
+    )
     facts = journal_facts(tmp_path / "run", PAYLOADS[0])
     path = write_report(facts, tmp_path / "report.html")
     browser.open(path.as_uri())
@@ -389,8 +419,9 @@ def test_a_watched_page_loads_itself_anew_when_the_run_goes_on(browser, shown):
         assert texts(browser, "h1") == ["two"]
         assert [line for line in browser.console() if "favicon" not in line] == []
         assert {url for url in browser.requests() if "favicon" not in url} == {
-            server.url, f"{server.url}version"
-        }  # fmt: skip
+            server.url,
+            f"{server.url}version",
+        }
     finally:
         browser.driver.get("about:blank")
         server.close()

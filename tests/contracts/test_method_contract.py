@@ -19,7 +19,7 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.core.surrogate import Fit
-from drbqo_ray.methods import METHODS
+from drbqo_ray.optimizer.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
 SPACES = {

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
-from drbqo_ray.core.uncertainty import (
+from drbqo_ray.core.sets.catalog import (
     ChiSquareBall,
     CVaR,
     Expectation,

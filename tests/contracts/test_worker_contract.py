@@ -259,7 +259,7 @@ def test_a_fold_that_does_not_exist_is_refused(worker, fold):
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), "1", True])
 def test_a_config_with_a_value_that_is_no_number_is_refused(worker, value):
     name = next(iter(worker.space))
-    with pytest.raises(ValueError, match=f"finite number .* Mend '{name}'"):
+    with pytest.raises(ValueError, match=f"finite number .* Fix '{name}'"):
         worker({**worker.default_config, name: value}, 0, 0)
 
 

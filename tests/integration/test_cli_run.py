@@ -68,17 +68,33 @@ def environment(project: Path, **more: str) -> dict[str, str]:
 
 def drbqo(project: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "drbqo_ray.cli", *arguments],
-        cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "drbqo_ray.cli.main", *arguments],
+        cwd=project,
+        env=environment(project, **more),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def run_options(objective: str = "score", evaluations: int = 8) -> list[str]:
     return [
-        "run", "--objective", f"my_objective:{objective}", "--space", "space.yaml", "--folds", "3",
-        "--evaluations", str(evaluations), "--radius", "0.5", "--storage", "runs/x",
-        "--max-in-flight", "2",
-    ]  # fmt: skip
+        "run",
+        "--objective",
+        f"my_objective:{objective}",
+        "--space",
+        "space.yaml",
+        "--folds",
+        "3",
+        "--evaluations",
+        str(evaluations),
+        "--radius",
+        "0.5",
+        "--storage",
+        "runs/x",
+        "--max-in-flight",
+        "2",
+    ]
 
 
 def test_a_users_own_file_is_run_interrupted_shown_and_resumed(project: Path) -> None:
@@ -109,10 +125,13 @@ def test_a_users_own_file_is_run_interrupted_shown_and_resumed(project: Path) ->
 def interrupted(project: Path, objective: str, after: int) -> tuple[int, str, str]:
     """Exit code and output of a run that gets Ctrl-C after some evaluations."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "drbqo_ray.cli", *run_options(objective, 1000)],
-        cwd=project, env=environment(project), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "drbqo_ray.cli.main", *run_options(objective, 1000)],
+        cwd=project,
+        env=environment(project),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         wait_for_journal(project / "runs" / "x" / "journal.jsonl", b'"kind":"tell"', after)
         process.send_signal(signal.SIGINT)
@@ -124,10 +143,13 @@ def interrupted(project: Path, objective: str, after: int) -> tuple[int, str, st
 
 def test_two_interrupts_end_the_command_at_once_and_its_ray_with_it(project: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "drbqo_ray.cli", *run_options("stuck", 9)],
-        cwd=project, env=environment(project), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "drbqo_ray.cli.main", *run_options("stuck", 9)],
+        cwd=project,
+        env=environment(project),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         wait_for(lambda: (project / "stuck").exists())
         processes = psutil.Process(process.pid).children(recursive=True)
@@ -198,8 +220,12 @@ def script(project: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """A user's script, which leaves it to `run` to connect to Ray."""
     return subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=project,
+        env=environment(project, **more),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @contextmanager
@@ -208,13 +234,24 @@ def head_node(project: Path, port: int, **more: str) -> Iterator[str]:
     address = f"127.0.0.1:{port}"
     process = subprocess.Popen(
         [
-            sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block",
-            "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=1",
-            "--include-dashboard=false", "--object-store-memory=100000000", "--disable-usage-stats",
+            sys.executable,
+            "-m",
+            "ray.scripts.scripts",
+            "start",
+            "--head",
+            "--block",
+            "--node-ip-address=127.0.0.1",
+            f"--port={port}",
+            "--num-cpus=1",
+            "--include-dashboard=false",
+            "--object-store-memory=100000000",
+            "--disable-usage-stats",
         ],
-        cwd=project, env=environment(project, **more),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=project,
+        env=environment(project, **more),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
         for _ in range(30):

@@ -12,10 +12,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from drbqo_ray.cluster.connection import protect_token
-from drbqo_ray.cluster.runner import run
-from drbqo_ray.cluster.slots import Slots, capacity, check_resources, task_options
 from drbqo_ray.errors import DrbqoError, InvalidInput
+from drbqo_ray.runtime.connection import protect_token
+from drbqo_ray.runtime.run import run
+from drbqo_ray.runtime.slots import Slots, capacity, check_resources, task_options
 from tests.faulty_objectives import NotesItsNode
 from tests.fold_objectives import SPACE, SlowUntil
 from tests.journal_checks import assert_sound, records_of

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DEMO = [sys.executable, "-m", "drbqo_ray.cli", "demo", "--evaluations", "8"]
+DEMO = [sys.executable, "-m", "drbqo_ray.cli.main", "demo", "--evaluations", "8"]
 
 
 def test_the_demo_ends_with_the_robust_and_the_mean_choice_side_by_side(tmp_path):
@@ -16,8 +16,12 @@ def test_the_demo_ends_with_the_robust_and_the_mean_choice_side_by_side(tmp_path
     mine = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
     shown = subprocess.run(
         DEMO,
-        cwd=tmp_path, env=kept | mine, capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=kept | mine,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert shown.returncode == 0, shown.stderr
     assert "8/8 done" in shown.stderr
     assert "8 single-fold evaluations, 5 folds" in shown.stdout

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import drbqo_ray as dr
-from drbqo_ray.cluster.run_many import run_many
-from drbqo_ray.cluster.run_report import journal_facts
 from drbqo_ray.errors import RunFailed
+from drbqo_ray.runtime.run_many import run_many
+from drbqo_ray.runtime.run_report import journal_facts
 from tests.faulty_objectives import BROKEN, one_broken_fold
 from tests.fold_objectives import TwoFolds
 from tests.journal_checks import assert_sound, records_of
@@ -100,8 +100,14 @@ def test_folds_that_are_not_there_stop_a_run_and_the_first_traceback_is_shown(tm
     assert len(failed) <= 5
     assert records_of(tmp_path / "run", "finish")[-1]["reason"] == "failed"
     # A resumed run judges anew: the objective may have been fixed.
-    more = dr.run(TwoFolds(), space, 4, n_evaluations=len(asked) + 2, resume=True,
-                  **place | {"max_consecutive_failures": None})  # fmt: skip
+    more = dr.run(
+        TwoFolds(),
+        space,
+        4,
+        n_evaluations=len(asked) + 2,
+        resume=True,
+        **place | {"max_consecutive_failures": None},
+    )
     assert more.coverage.missing == (2, 3)
     assert str(more.coverage).startswith("trained on 2 of 4 folds, ")
     assert more.coverage.n_failed == sum(o.status == "failed" for o in more.observations)
@@ -109,8 +115,15 @@ def test_folds_that_are_not_there_stop_a_run_and_the_first_traceback_is_shown(tm
 
 
 def test_of_many_runs_each_says_which_fold_stopped_it(tmp_path):
-    found = run_many(TwoFolds(), {"x": dr.Float(0.0, 1.0)}, 3, n_evaluations=40, seeds=[0, 1],
-                     methods=["random"], progress=False)  # fmt: skip
+    found = run_many(
+        TwoFolds(),
+        {"x": dr.Float(0.0, 1.0)},
+        3,
+        n_evaluations=40,
+        seeds=[0, 1],
+        methods=["random"],
+        progress=False,
+    )
     for result in found:
         assert result.stopped == "failed"
         assert result.failure.startswith("Fold 2 of 3, counted from 0, failed 3 times")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from drbqo_ray.errors import JournalCorrupt, JournalError, JournalLocked
-from drbqo_ray.journal import Journal, read_journal
-from drbqo_ray.journal_format import MAX_LINE, encode_record
+from drbqo_ray.storage.format import MAX_LINE, encode_record
+from drbqo_ray.storage.journal import Journal, read_journal
 
 ROOT = Path(__file__).parent.parent.parent
 CRASHER = ROOT / "tests" / "journal_crasher.py"

@@ -13,12 +13,23 @@ from pathlib import Path
 import pytest
 
 from drbqo_ray.errors import JournalError
-from drbqo_ray.journal import Journal
+from drbqo_ray.storage.journal import Journal
 
 PROBLEM = {"contexts": 10, "seed": 0}
 
-CALLS = ("open", "mkdir", "chmod", "fchmod", "fstat", "write", "pwrite", "pread", "fsync",
-         "ftruncate", "close")  # fmt: skip
+CALLS = (
+    "open",
+    "mkdir",
+    "chmod",
+    "fchmod",
+    "fstat",
+    "write",
+    "pwrite",
+    "pread",
+    "fsync",
+    "ftruncate",
+    "close",
+)
 
 
 @pytest.fixture

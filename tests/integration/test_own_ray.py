@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import ray
 
-from drbqo_ray.cluster.connection import connection, protect_token
-from drbqo_ray.cluster_access import ClusterRefused
+from drbqo_ray.runtime.cluster_access import ClusterRefused
+from drbqo_ray.runtime.connection import connection, protect_token
 from tests.local_ray import ROOT
 
 SCRIPT = """
@@ -21,7 +21,7 @@ SCRIPT = """
     from pathlib import Path
     import psutil
     import drbqo_ray as dr
-    from drbqo_ray.cluster.runner import run
+    from drbqo_ray.runtime.run import run
 
     def objective(config, fold, seed):
         return config["x"] + fold
@@ -83,9 +83,13 @@ def test_a_script_without_ray_gets_a_quiet_local_one_that_keeps_its_secrets(tmp_
     secret = {"MY_API_KEY": canary, "RAY_AUTH_TOKEN_PATH": str(tmp_path / ".ray" / "auth_token")}
     done = subprocess.run(
         [sys.executable, "script.py"],
-        cwd=tmp_path, env={**own, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), **secret},
-        capture_output=True, text=True, timeout=150, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**own, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), **secret},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.splitlines() == [

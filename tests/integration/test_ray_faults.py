@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.journal import read_journal
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.storage.journal import read_journal
 from tests.fold_objectives import smooth
 from tests.journal_checks import assert_sound, records_of
 from tests.local_ray import ROOT
@@ -31,9 +31,14 @@ def drive(tmp_path: Path, *options: str, **settings: str) -> str:
     command += [str(tmp_path / "run"), str(tmp_path / "calls"), *options]
     mine = {"RAY_ADDRESS": "local", "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **mine, **settings}, text=True, timeout=600,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        command,
+        cwd=ROOT,
+        env={**os.environ, **mine, **settings},
+        text=True,
+        timeout=600,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert done.returncode == 0, done.stdout
     assert "\nstopped finished" in done.stdout
     return done.stdout
@@ -45,9 +50,18 @@ def test_a_fold_that_takes_all_memory_fails_after_its_retries_and_the_others_do_
         pytest.skip(f"needs 8 GB of free memory, there are {memory.available / GIGABYTE:.1f}")
     allowed = (memory.total - memory.available + 2.5 * GIGABYTE) / memory.total
     drive(
-        tmp_path, "--evaluations", "30", "--hoard", "0.2", "--retries", "2", "--seconds", "0.3",
-        RAY_memory_usage_threshold=f"{allowed:.4f}", RAY_memory_monitor_refresh_ms="100",
-    )  # fmt: skip
+        tmp_path,
+        "--evaluations",
+        "30",
+        "--hoard",
+        "0.2",
+        "--retries",
+        "2",
+        "--seconds",
+        "0.3",
+        RAY_memory_usage_threshold=f"{allowed:.4f}",
+        RAY_memory_monitor_refresh_ms="100",
+    )
     x = {record["id"]: record["config"]["x"] for record in records_of(tmp_path / "run", "ask")}
     failed = records_of(tmp_path / "run", "fail")
     told = records_of(tmp_path / "run", "tell")
@@ -73,10 +87,19 @@ def test_calls_of_the_actor_that_get_lost_are_repeated_and_count_once(tmp_path, 
     """
     chance = {"num_failures": -1, f"{lost}_failure_prob": 10}
     said = drive(
-        tmp_path, "--evaluations", "30", "--method", "drbqo", "--in-flight", "1",
-        "--seconds", "0.02", "--retries", "9",
+        tmp_path,
+        "--evaluations",
+        "30",
+        "--method",
+        "drbqo",
+        "--in-flight",
+        "1",
+        "--seconds",
+        "0.02",
+        "--retries",
+        "9",
         RAY_testing_rpc_failure=json.dumps({"CoreWorkerService.grpc_client.PushTask": chance}),
-    )  # fmt: skip
+    )
     assert "RunActor.tell failed" in said or "RunActor.take failed" in said
     told = [(r["id"], r["score"]) for r in records_of(tmp_path / "run", "tell")]
     problem = RunProblem.from_header(next(read_journal(tmp_path / "run")).data["problem"])

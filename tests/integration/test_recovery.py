@@ -17,14 +17,14 @@ import numpy as np
 import psutil
 import pytest
 
-from drbqo_ray.cluster import session
-from drbqo_ray.cluster.actor import start_actor
-from drbqo_ray.cluster.replay import how_sure, recommend, replay
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster.runner import run
-from drbqo_ray.cluster.storage import find_place, prepare
 from drbqo_ray.errors import JournalLocked
-from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime import session
+from drbqo_ray.runtime.actor import start_actor
+from drbqo_ray.runtime.run import run
+from drbqo_ray.storage.journal import JOURNAL, read_journal
+from drbqo_ray.storage.location import find_location, prepare
+from drbqo_ray.storage.stored_run import how_sure, recommend, replay
 from tests.actor_killer import EARLY, ActorKiller, owner
 from tests.fold_objectives import SPACE, Slow, SlowUntil, smooth
 from tests.journal_checks import assert_sound, records_of
@@ -65,9 +65,15 @@ def test_an_actor_that_dies_under_load_comes_back_and_its_state_is_that_of_the_j
     watcher.start()
     try:
         result = run(
-            SlowUntil(0.3, str(over)), SPACE, 3, n_evaluations=size, storage=tmp_path / "run",
-            progress=False, n_initial=size - 10, callbacks=[listener],
-        )  # fmt: skip
+            SlowUntil(0.3, str(over)),
+            SPACE,
+            3,
+            n_evaluations=size,
+            storage=tmp_path / "run",
+            progress=False,
+            n_initial=size - 10,
+            callbacks=[listener],
+        )
     finally:
         killer.give_up()
         watcher.join()
@@ -128,9 +134,16 @@ def test_killed_workers_are_replaced_and_every_evaluation_ends_once(two_cpus, tm
     size = 20 + 6 * kills
     try:
         result = run(
-            Slow(0.2, str(calls)), SPACE, 3, n_evaluations=size, method="random", max_retries=2,
-            storage=tmp_path / "run", progress=False, max_consecutive_failures=None,
-        )  # fmt: skip
+            Slow(0.2, str(calls)),
+            SPACE,
+            3,
+            n_evaluations=size,
+            method="random",
+            max_retries=2,
+            storage=tmp_path / "run",
+            progress=False,
+            max_consecutive_failures=None,
+        )
     finally:
         done.set()
         killer.join()
@@ -297,5 +310,5 @@ def test_two_interrupts_end_the_driver_within_two_seconds(two_cpus, tmp_path):  
     assert not acknowledged(rest)
     # The lock is free as soon as the actor is gone, and what was asked for is still there.
     psutil.wait_procs([actor], timeout=60)
-    left = prepare(find_place(tmp_path / "run", None), problem_in(tmp_path / "run"), resume=True)
+    left = prepare(find_location(tmp_path / "run", None), problem_in(tmp_path / "run"), resume=True)
     assert [s.id for s in left.pending][:2] == [0, 1]

@@ -13,11 +13,6 @@ import pytest
 import ray
 
 import drbqo_ray as dr
-from drbqo_ray.cluster import runner
-from drbqo_ray.cluster.keeper import Keeper
-from drbqo_ray.cluster.run_many import run_many
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster.runner import run
 from drbqo_ray.errors import (
     InvalidInput,
     JournalError,
@@ -26,7 +21,12 @@ from drbqo_ray.errors import (
     ProblemChanged,
     RunFailed,
 )
-from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime import run as runner
+from drbqo_ray.runtime.coordinator import Coordinator
+from drbqo_ray.runtime.run import run
+from drbqo_ray.runtime.run_many import run_many
+from drbqo_ray.storage.journal import JOURNAL, read_journal
 from tests.fold_objectives import (
     SPACE,
     Hangs,
@@ -286,7 +286,7 @@ def test_another_problem_is_not_resumed_and_the_difference_is_named(tmp_path):
 
 def test_a_run_that_another_process_has_open_is_refused_by_name(tmp_path):
     settings = {"method": "random", "uncertainty": 1.0}
-    keeper = Keeper(tmp_path / "run", RunProblem.of(SPACE, 3, settings, smooth, "x"), 3, {})
+    keeper = Coordinator(tmp_path / "run", RunProblem.of(SPACE, 3, settings, smooth, "x"), 3, {})
     start = time.monotonic()
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} on host"):
         quick_run(size=3, storage=tmp_path / "run", resume=True)
@@ -303,8 +303,16 @@ def test_storage_that_cannot_be_written_is_refused(tmp_path):
 def test_options_that_are_not_plain_data_survive_a_resume(tmp_path):
     space = {"shape": dr.Choice([(8, 8), (16,)]), "act": dr.Choice([np.tanh, abs])}
     first = run(first_size, space, 2, n_evaluations=3, storage=tmp_path, name="a", progress=False)
-    more = run(first_size, space, 2, n_evaluations=6, storage=tmp_path, name="a", progress=False,
-               resume=True)  # fmt: skip
+    more = run(
+        first_size,
+        space,
+        2,
+        n_evaluations=6,
+        storage=tmp_path,
+        name="a",
+        progress=False,
+        resume=True,
+    )
     assert more.observations[:3] == first.observations
     assert {type(o.config["shape"]) for o in more.observations} == {tuple}
     assert all(callable(o.config["act"]) for o in more.observations)
@@ -344,18 +352,33 @@ def test_many_runs_share_the_slots_and_each_is_the_run_it_would_be_alone(tmp_pat
     assert [result.name for result in many] == names
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
     alone = run(
-        smooth, SPACE, 3, n_evaluations=8, n_initial=5, method="drbqo", seed=3,
-        uncertainty=dr.CVaR(0.5), max_in_flight=1, progress=False,
-    )  # fmt: skip
+        smooth,
+        SPACE,
+        3,
+        n_evaluations=8,
+        n_initial=5,
+        method="drbqo",
+        seed=3,
+        uncertainty=dr.CVaR(0.5),
+        max_in_flight=1,
+        progress=False,
+    )
     assert many[3].observations == alone.observations
     assert many[3].recommendation == alone.recommendation
     frame = many.to_dataframe()
     assert list(frame["method"]) == ["random", "random", "drbqo", "drbqo"]
     assert list(frame["evaluations"]) == [8] * 4
     again = run_many(
-        smooth, SPACE, 3, n_evaluations=8, n_initial=5, storage=tmp_path, progress=False,
-        resume=True, **options,
-    )  # fmt: skip
+        smooth,
+        SPACE,
+        3,
+        n_evaluations=8,
+        n_initial=5,
+        storage=tmp_path,
+        progress=False,
+        resume=True,
+        **options,
+    )
     assert list(again) == list(many)
 
 
@@ -375,20 +398,36 @@ def test_the_journal_holds_only_known_fields(tmp_path):
     fields = {record.kind: set(record.data) for record in read_journal(tmp_path / "run")}
     assert fields == {
         "header": {"format", "run", "problem"},
-        "session": {"at", "n_evaluations", "resources", "max_in_flight", "timeout_seconds",
-                    "max_retries", "max_consecutive_failures", "stop_when", "python", "numpy"},
+        "session": {
+            "at",
+            "n_evaluations",
+            "resources",
+            "max_in_flight",
+            "timeout_seconds",
+            "max_retries",
+            "max_consecutive_failures",
+            "stop_when",
+            "python",
+            "numpy",
+        },
         "fit": {"fit", "told"},
         "ask": {"id", "config", "context", "seed", "told", "batch", "at"},
         "tell": {"id", "score", "seconds", "at", "node", "attempts"},
         "finish": {"reason", "at"},
-    }  # fmt: skip
+    }
 
 
 def test_numbers_of_numpy_may_be_passed_for_every_setting(tmp_path):
     plain = {
-        "n_evaluations": 6, "seed": 3, "n_initial": 4, "uncertainty": 0.5, "max_in_flight": 1,
-        "timeout_seconds": 60.0, "max_retries": 1, "max_consecutive_failures": 5,
-    }  # fmt: skip
+        "n_evaluations": 6,
+        "seed": 3,
+        "n_initial": 4,
+        "uncertainty": 0.5,
+        "max_in_flight": 1,
+        "timeout_seconds": 60.0,
+        "max_retries": 1,
+        "max_consecutive_failures": 5,
+    }
     numpy = {name: np.array([value])[0] for name, value in plain.items()}
     options = {"method": "drbqo", "progress": False, "resume": True}
     place = {"storage": tmp_path, "name": "run"}
@@ -397,8 +436,14 @@ def test_numbers_of_numpy_may_be_passed_for_every_setting(tmp_path):
     many = {name: numpy[name] for name in ("n_evaluations", "n_initial", "max_in_flight")}
     seeds = np.array([3, 4])
     found = run_many(
-        smooth, SPACE, np.int8(3), seeds=seeds, methods=np.array(["drbqo"]),
-        uncertainties=np.array([0.5]), progress=False, **many,
-    )  # fmt: skip
+        smooth,
+        SPACE,
+        np.int8(3),
+        seeds=seeds,
+        methods=np.array(["drbqo"]),
+        uncertainties=np.array([0.5]),
+        progress=False,
+        **many,
+    )
     assert found[0].observations == given.observations
     assert [result.name for result in found] == [f"drbqo_radius-0.5_seed-{k}" for k in (3, 4)]

@@ -135,9 +135,12 @@ def test_callbacks_hear_of_every_fold_that_is_trained_on_a_worker(tmp_path, stor
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     hears = NosyListener()
     ours = search(
-        LogisticRegression(max_iter=1000), {"C": [0.1, 1.0]}, n_evaluations=4, refit=False,
+        LogisticRegression(max_iter=1000),
+        {"C": [0.1, 1.0]},
+        n_evaluations=4,
+        refit=False,
         storage=tmp_path / "run" if stored else None,
-    ).set_callbacks(hears)  # fmt: skip
+    ).set_callbacks(hears)
     with pytest.warns(UserWarning, match=r"\['NosyListener'\] hear of every fold"):
         ours.fit(X, Y)
     fold = "candidate-split-evaluation"
@@ -166,9 +169,12 @@ def test_a_scorer_that_leaves_the_optimized_metric_out_on_a_worker_is_refused():
 
 def test_a_stored_search_that_stopped_says_why_then_and_when_it_is_fitted_again(tmp_path):
     ours = search(
-        SVC(), {"C": Float(1e-2, 1e2, log=True)}, storage=tmp_path / "run", n_evaluations=40,
+        SVC(),
+        {"C": Float(1e-2, 1e2, log=True)},
+        storage=tmp_path / "run",
+        n_evaluations=40,
         stop_when="loss < 100",
-    ).fit(X, Y)  # fmt: skip
+    ).fit(X, Y)
     said, spent = ours.stop_reason_, ours.n_evaluations_
     assert said.startswith("sure enough after ")
     assert spent < 40

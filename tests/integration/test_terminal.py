@@ -35,9 +35,15 @@ class TerminalOf:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
         self.process = subprocess.Popen(
-            command, cwd=directory, env=environment, stdin=slave, stdout=slave, stderr=slave,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
         os.close(slave)
         self.written = ""
 
@@ -79,7 +85,7 @@ def test_failures_and_ctrl_c_scroll_above_one_bar(tmp_path: Path) -> None:
     command = "run --objective mine:moody --space space.yaml --folds 4 --evaluations 1000"
     command += " --storage runs/HEAD --method random --max-in-flight 2"
     terminal = TerminalOf(
-        [sys.executable, "-m", "drbqo_ray.cli", *command.split()], tmp_path, kept | mine
+        [sys.executable, "-m", "drbqo_ray.cli.main", *command.split()], tmp_path, kept | mine
     )
     try:
         terminal.read_until("starting Ray")

@@ -88,9 +88,15 @@ def test_every_domain_reaches_the_trainable_resolved_and_the_robust_value_is_log
     asha = tune.schedulers.ASHAScheduler()
     with caplog.at_level(logging.WARNING, logger="drbqo_ray"):
         grid = tuner(
-            every_domain, search, space, tmp_path, 6, scheduler=asha, callbacks=[callback],
+            every_domain,
+            search,
+            space,
+            tmp_path,
+            6,
+            scheduler=asha,
+            callbacks=[callback],
             max_concurrent_trials=2,
-        ).fit()  # fmt: skip
+        ).fit()
     assert not grid.errors, grid.errors[0]
     assert [r.message[:23] for r in caplog.records if "folds" in r.message] == [
         "AsyncHyperBandScheduler"

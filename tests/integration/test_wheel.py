@@ -33,9 +33,12 @@ def call(*command: str | Path, folder: Path, timeout: float = 200) -> subprocess
     kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return subprocess.run(
         [str(word) for word in command],
-        cwd=folder, env=kept | {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1"},
-        capture_output=True, text=True, timeout=timeout,
-    )  # fmt: skip
+        cwd=folder,
+        env=kept | {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +46,16 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT, folder / "tree", ignore=NOT_SOURCE)
     built = call(
-        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "out",
-        folder / "tree", folder=folder,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        folder / "out",
+        folder / "tree",
+        folder=folder,
+    )
     assert built.returncode == 0, built.stdout + built.stderr
     (path,) = (folder / "out").iterdir()
     return path
@@ -63,9 +73,17 @@ def environment(wheel, tmp_path_factory) -> Path:
     assert made.returncode == 0, made.stderr
     commands = folder / "env" / "bin"
     put = call(
-        sys.executable, "-m", "pip", "--python", commands / "python", "install", "--no-deps",
-        "--no-compile", wheel, folder=folder,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        commands / "python",
+        "install",
+        "--no-deps",
+        "--no-compile",
+        wheel,
+        folder=folder,
+    )
     assert put.returncode == 0, put.stderr
     (packages,) = (folder / "env" / "lib").glob("python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -81,7 +99,7 @@ def test_the_wheel_holds_the_package_the_workers_and_their_data_and_nothing_else
         if path.suffix in (".py", ".csv", ".html", ".css", ".js") or path.name == "py.typed"
     }
     assert {"workers/datasets/sonar.csv", "workers/datasets/glass.csv"} <= of_package
-    assert {"drbqo_ray/py.typed", "drbqo_ray/cluster/runner.py"} <= of_package
+    assert {"drbqo_ray/py.typed", "drbqo_ray/runtime/run.py"} <= of_package
     assert "workers/__init__.py" not in names
     extra = {name for name in names - of_package if ".dist-info/" not in name}
     assert (of_package - names, extra) == (set(), set())

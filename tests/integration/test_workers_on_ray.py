@@ -107,8 +107,9 @@ def test_a_worker_killed_in_training_is_started_again_and_the_run_completes(name
     killer = threading.Thread(target=kill_when_both_slots_train, args=(marks, killed, done))
     killer.start()
     try:
-        result = run_folds(dying_once(worker, marks), worker.space, 5,
-                           storage=tmp_path / "run", n_initial=3)  # fmt: skip
+        result = run_folds(
+            dying_once(worker, marks), worker.space, 5, storage=tmp_path / "run", n_initial=3
+        )
     finally:
         done.set()
         killer.join()
@@ -121,8 +122,11 @@ def test_a_worker_killed_in_training_is_started_again_and_the_run_completes(name
 
 def test_a_cnn_that_diverges_is_a_recorded_failure_and_no_crash(tmp_path):
     worker = CNNFolds("digits", n_folds=5, subset=300, epochs=1, preset="paper")
-    space = {"learning_rate": dr.Choice([1e3]), "dropout1": dr.Float(0.1, 0.5),
-             "dropout2": dr.Float(0.1, 0.5)}  # fmt: skip
+    space = {
+        "learning_rate": dr.Choice([1e3]),
+        "dropout1": dr.Float(0.1, 0.5),
+        "dropout2": dr.Float(0.1, 0.5),
+    }
     result = run_folds(worker, space, 5, storage=tmp_path / "run")
     assert result.stopped == "finished"
     assert result.recommendation is None
@@ -134,8 +138,11 @@ def test_a_cnn_that_diverges_is_a_recorded_failure_and_no_crash(tmp_path):
 
 def test_a_run_with_some_diverging_configs_recommends_one_that_trains():
     worker = CNNFolds("digits", n_folds=2, subset=300, epochs=1, preset="paper")
-    space = {"learning_rate": dr.Choice([1e-3, 1e3]), "dropout1": dr.Float(0.1, 0.5),
-             "dropout2": dr.Float(0.1, 0.5)}  # fmt: skip
+    space = {
+        "learning_rate": dr.Choice([1e-3, 1e3]),
+        "dropout1": dr.Float(0.1, 0.5),
+        "dropout2": dr.Float(0.1, 0.5),
+    }
     result = run_folds(worker, space, 2, n_evaluations=8, method="random")
     failed = {seen.config["learning_rate"] for seen in result.observations if seen.reason}
     assert failed == {1e3}

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray import journal_format
 from drbqo_ray.errors import JournalError
-from drbqo_ray.journal import Journal, read_journal
-from drbqo_ray.problem import fingerprint, problem_changes
+from drbqo_ray.storage import format as journal_format
+from drbqo_ray.storage.changes import fingerprint, problem_changes
+from drbqo_ray.storage.journal import Journal, read_journal
 
 # Durability is not at stake here, so spare the disk where memory can be had.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None

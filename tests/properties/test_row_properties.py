@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import drbqo_ray as dr
-from drbqo_ray.normal_parameter import Normal
-from drbqo_ray.space import Space
+from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.space import Space
 
 FOLDS = 4
 TOLD, ASKED = 100, 100

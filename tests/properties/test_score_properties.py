@@ -13,13 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray.cluster.keeper import Keeper
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer import Optimizer
-from drbqo_ray.records import Observation
-from drbqo_ray.scores import LARGEST_SCORE, read_score
+from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import LARGEST_SCORE, Observation, read_score
+from drbqo_ray.runtime.coordinator import Coordinator
+from drbqo_ray.storage.outcome import Outcome
 from tests.fold_objectives import SPACE, smooth
 from tests.journal_checks import records_of
 
@@ -102,20 +101,20 @@ def test_a_score_is_taken_as_it_is(value: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def keeper() -> Iterator[Keeper]:
+def keeper() -> Iterator[Coordinator]:
     """A run that can take any number of outcomes, in memory where there is such a disk."""
     memory = Path("/dev/shm")
     settings = {"method": "random", "uncertainty": 1.0}
     problem = RunProblem.of(SPACE, 3, settings, smooth, "tests.fold_objectives:smooth")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
-        found = Keeper(Path(directory) / "run", problem, 10**6, {})
+        found = Coordinator(Path(directory) / "run", problem, 10**6, {})
         yield found
         found.close()
 
 
 @many
 @given(value=no_scores)
-def test_a_run_records_what_is_no_score_as_a_failed_fold(keeper: Keeper, value: object) -> None:
+def test_a_run_records_what_is_no_score_as_failed(keeper: Coordinator, value: object) -> None:
     number = keeper.snapshot().n_suggestions
     [suggestion] = keeper.take(number, 1, 1)
     [seen] = keeper.tell([Outcome(suggestion.id, value)])  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ def test_a_run_records_what_is_no_score_as_a_failed_fold(keeper: Keeper, value: 
         assert_failed(seen)
 
 
-def test_the_journal_of_that_run_holds_no_score(keeper: Keeper) -> None:
+def test_the_journal_of_that_run_holds_no_score(keeper: Coordinator) -> None:
     keeper.tell([Outcome(keeper.take(keeper.snapshot().n_suggestions, 1, 1)[0].id, math.nan)])
     directory = keeper._journal.directory
     assert not records_of(directory, "tell")

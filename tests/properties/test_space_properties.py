@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray.normal_parameter import Normal
-from drbqo_ray.parameters import Choice, Float, Int, Parameter
-from drbqo_ray.space import Space
+from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.parameters import Choice, Float, Int, Parameter
+from drbqo_ray.space.space import Space
 
 SETTINGS = settings(max_examples=100, deadline=None, derandomize=True)
 UNIT = st.floats(0.0, 1.0)

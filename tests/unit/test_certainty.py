@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drbqo_ray import Choice, Float, Int, Optimizer
-from drbqo_ray.certainty import Certainty, certainty_of
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.stopping import StopRule
+from drbqo_ray.optimizer.certainty import Certainty, certainty_of
+from drbqo_ray.optimizer.stopping import StopRule
 
 SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
 
@@ -41,7 +41,7 @@ def test_certainty_agrees_with_draws_from_the_exact_posterior():
     opt = searched(14)
     best = opt.recommend()
     found = opt.certainty()
-    fit, gp = opt.model.look()
+    fit, gp = opt.model.current()
     configs = [o.config for o in opt.observations]
     distinct = [c for k, c in enumerate(configs) if c not in configs[:k]]
     z = opt.space.features(np.array([opt.space.to_unit(c) for c in distinct]))
@@ -80,7 +80,7 @@ def test_by_scores_a_config_with_all_folds_trained_is_known():
 def test_by_scores_certainty_agrees_with_draws_of_the_missing_scores():
     opt = rough(10)
     found, best = opt.certainty(), opt.recommend()
-    fit, gp = opt.model.look()
+    fit, gp = opt.model.current()
     configs = [o.config for o in opt.observations]
     distinct = [c for k, c in enumerate(configs) if c not in configs[:k]]
     z = opt.space.features(np.array([opt.space.to_unit(c) for c in distinct]))
@@ -141,9 +141,10 @@ def test_by_scores_a_search_of_every_pair_stops_by_its_rule():
 def best_of_draws(monkeypatch, opt: Optimizer, best: int, numbers) -> np.ndarray:
     """Robust draws of configs, and of a config that the maximizer is made to find."""
     monkeypatch.setattr(
-        "drbqo_ray.adviser.maximize", lambda *_, **__: np.tile(opt._history.U[best], (16, 1))
+        "drbqo_ray.optimizer.scoring.maximize",
+        lambda *_, **__: np.tile(opt._history.U[best], (16, 1)),
     )
-    return opt._adviser._robust_draws(numbers, np.random.default_rng(0))
+    return opt._recommender._robust_draws(numbers, np.random.default_rng(0))
 
 
 def test_by_scores_the_best_of_a_draw_is_the_seen_config_it_is(monkeypatch):
@@ -208,9 +209,21 @@ def test_a_rule_reads_back_as_it_is_written(measure, limit):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "loss", "loss > 0.1", "probability < 0.5", "loss < nan", "loss < -1", "regret < 1",
-     "probability > 1", "loss < 0.1 or so", "loss<abc", 3, True],
-)  # fmt: skip
+    [
+        "",
+        "loss",
+        "loss > 0.1",
+        "probability < 0.5",
+        "loss < nan",
+        "loss < -1",
+        "regret < 1",
+        "probability > 1",
+        "loss < 0.1 or so",
+        "loss<abc",
+        3,
+        True,
+    ],
+)
 def test_a_bad_rule_is_refused_with_an_example(text):
     with pytest.raises(InvalidInput, match=r"loss < 0\.002"):
         Optimizer(SPACE, 3, stop_when=text)

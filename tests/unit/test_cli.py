@@ -11,16 +11,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from drbqo_ray import cli as command_line
-from drbqo_ray.cli import cli, conclude, limits, main
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.result import Result as RunResult
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster_access import ClusterRefused, check_token, connect
+from drbqo_ray.cli import main as command_line
+from drbqo_ray.cli.main import cli, conclude, limits, main
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.journal import JOURNAL, Journal
-from drbqo_ray.methods import METHODS
+from drbqo_ray.optimizer.methods import METHODS
+from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Observation, Recommendation
+from drbqo_ray.runtime.cluster_access import ClusterRefused, check_token, connect
+from drbqo_ray.runtime.result import Result as RunResult
+from drbqo_ray.storage.journal import JOURNAL, Journal
+from drbqo_ray.storage.outcome import Outcome
 
 ROOT = Path(__file__).parents[2]
 MODULE = """
@@ -49,9 +49,12 @@ class BadSpace(Folds):
 bad_space = BadSpace()
 """
 USUAL = {
-    "--objective": "own_folds:good", "--space": "space.yaml", "--folds": "3",
-    "--evaluations": "4", "--storage": "runs/x",
-}  # fmt: skip
+    "--objective": "own_folds:good",
+    "--space": "space.yaml",
+    "--folds": "3",
+    "--evaluations": "4",
+    "--storage": "runs/x",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +123,7 @@ def run_with(**changes: str | None) -> Result:
         ({"address": "ray://host:1"}, "host:port"),
         ({"address": "127.0.0.1:1"}, "--insecure"),
     ],
-)  # fmt: skip
+)
 def test_bad_usage_ends_with_2_and_a_clear_word_before_any_fold_is_trained(
     changes: dict[str, str | None], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +159,7 @@ def test_the_help_of_every_command_names_its_options() -> None:
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from drbqo_ray.cli import cli\n"
+        "from drbqo_ray.cli.main import cli\n"
         "cli.main(['--help'], standalone_mode=False)\n"
         "heavy = {'ray', 'torch', 'scipy', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(', '.join(heavy) or 0)\n"
@@ -315,16 +318,20 @@ def test_resuming_a_run_that_is_over_does_not_even_load_ray(tmp_path: Path) -> N
     write_run(tmp_path / "run", budget=4).close()
     code = (
         "import sys\n"
-        "from drbqo_ray.cli import cli\n"
+        "from drbqo_ray.cli.main import cli\n"
         "try:\n"
         "    cli.main(['resume', 'run'], standalone_mode=False)\n"
         "finally:\n"
         "    assert 'ray' not in sys.modules\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "nothing to do" in done.stderr
 
@@ -390,8 +397,10 @@ def test_only_limits_that_were_given_are_passed_on() -> None:
     assert limits(options(max_consecutive_failures=4)) == {"max_consecutive_failures": 4}
     assert limits(options(max_consecutive_failures="never")) == {"max_consecutive_failures": None}
     assert limits(options(gpus=1.0, resources=(("A100", 0.5),), timeout=9.0, max_in_flight=2)) == {
-        "resources": {"A100": 0.5, "GPU": 1.0}, "timeout_seconds": 9.0, "max_in_flight": 2,
-    }  # fmt: skip
+        "resources": {"A100": 0.5, "GPU": 1.0},
+        "timeout_seconds": 9.0,
+        "max_in_flight": 2,
+    }
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from drbqo_ray.cli import cli, stop_rule
-from drbqo_ray.cluster.keeper import Keeper
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.journal import JOURNAL
-from drbqo_ray.saved_run import SavedRun, resume_arguments
+from drbqo_ray.cli.main import cli, stop_rule
+from drbqo_ray.cli.saved_run import SavedRun, resume_arguments
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime.coordinator import Coordinator
+from drbqo_ray.storage.journal import JOURNAL
+from drbqo_ray.storage.outcome import Outcome
 
 RULE = "probability > 0.01"
 MODULE = "def score(config, fold, seed):\n    return config['x'] - fold\n"
@@ -26,11 +26,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("stopped") / "run"
     space = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
     settings = {
-        "method": "drbqo", "uncertainty": 1.0, "mode": "max", "n_initial": 2, "kernel": "se",
-        "context_rule": None, "reference": None, "seed": 0, "stop_when": RULE,
-    }  # fmt: skip
+        "method": "drbqo",
+        "uncertainty": 1.0,
+        "mode": "max",
+        "n_initial": 2,
+        "kernel": "se",
+        "context_rule": None,
+        "reference": None,
+        "seed": 0,
+        "stop_when": RULE,
+    }
     problem = RunProblem.of(space, 2, settings, object(), "ruled_folds:score")
-    keeper = Keeper(directory, problem, 40, {"n_evaluations": 40, "stop_when": RULE})
+    keeper = Coordinator(directory, problem, 40, {"n_evaluations": 40, "stop_when": RULE})
     asked = 0
     while found := keeper.take(asked, 1, 1):
         asked += 1

@@ -60,7 +60,7 @@ def test_new_scores_extend_a_condensed_posterior_like_an_exact_one(monkeypatch):
     few = condense(kernel, X[:-20], c[:-20], y[:-20])
     for row in range(N - 20, N - 10):
         few = few.extended(X[row], int(c[row]), float(y[row]))
-    few = few.given(X[-10:], c[-10:], y[-10:])
+    few = few.conditioned_on(X[-10:], c[-10:], y[-10:])
     x = np.random.default_rng(1).random((10, D))
     np.testing.assert_allclose(few.means(x), exact.means(x), rtol=0, atol=1e-6)
     np.testing.assert_allclose(few.covariance(x), exact.covariance(x), rtol=0, atol=1e-6)

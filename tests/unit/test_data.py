@@ -277,8 +277,17 @@ def test_the_real_mnist_passes_its_checksums():
     assert got.X_test.shape == (10000, 28, 28)
     assert got.y[:5].tolist() == [5, 0, 4, 1, 9]
     assert np.bincount(got.y_test).tolist() == [
-        980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009,
-    ]  # fmt: skip
+        980,
+        1135,
+        1032,
+        1010,
+        982,
+        892,
+        958,
+        1028,
+        974,
+        1009,
+    ]
 
 
 def test_importing_workers_reads_no_data_and_loads_neither_torch_nor_the_optimizer():

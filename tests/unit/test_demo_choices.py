@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drbqo_ray.demo import choices_table
+from drbqo_ray.cli.demo import choices_table
 from drbqo_ray.records import Observation
 
 

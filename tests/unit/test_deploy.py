@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import yaml
 
-from drbqo_ray.cli import cli
+from drbqo_ray.cli.main import cli
 from drbqo_ray.objective import load_objective
-from drbqo_ray.space_file import parse_space
+from drbqo_ray.space.file import parse_space
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text()
@@ -83,15 +83,30 @@ def test_the_image_recipe_copies_files_that_exist() -> None:
 
 
 RAYJOB_FIELDS = {
-    "entrypoint", "runtimeEnvYAML", "entrypointNumCpus", "backoffLimit", "activeDeadlineSeconds",
-    "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec",
-}  # fmt: skip
+    "entrypoint",
+    "runtimeEnvYAML",
+    "entrypointNumCpus",
+    "backoffLimit",
+    "activeDeadlineSeconds",
+    "shutdownAfterJobFinishes",
+    "ttlSecondsAfterFinished",
+    "rayClusterSpec",
+}
 CLUSTER_FIELDS = {
-    "rayVersion", "enableInTreeAutoscaling", "authOptions", "headGroupSpec", "workerGroupSpecs",
-}  # fmt: skip
+    "rayVersion",
+    "enableInTreeAutoscaling",
+    "authOptions",
+    "headGroupSpec",
+    "workerGroupSpecs",
+}
 GROUP_FIELDS = {
-    "groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template",
-}  # fmt: skip
+    "groupName",
+    "replicas",
+    "minReplicas",
+    "maxReplicas",
+    "rayStartParams",
+    "template",
+}
 
 
 def test_the_job_has_the_form_of_a_rayjob() -> None:
@@ -167,7 +182,14 @@ def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_page_says_what_users_must_know() -> None:
     for words in (
-        "arbitrary code", "RAY_AUTH_MODE=token", "chmod 600", "power loss", "object store",
-        "30 seconds", "drbqo resume", "--insecure", "not encrypted",
-    ):  # fmt: skip
+        "arbitrary code",
+        "RAY_AUTH_MODE=token",
+        "chmod 600",
+        "power loss",
+        "object store",
+        "30 seconds",
+        "drbqo resume",
+        "--insecure",
+        "not encrypted",
+    ):
         assert words in PAGE, words

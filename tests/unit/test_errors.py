@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pickle
 
-from drbqo_ray.errors import InvalidInput, shown
+from drbqo_ray.errors import InvalidInput, short_repr
 from tests.hostile_objects import WithoutRepr
 
 
 def test_an_object_whose_repr_raises_is_shown_by_its_type():
-    assert shown(WithoutRepr()) == "an object of type WithoutRepr without a repr"
+    assert short_repr(WithoutRepr()) == "an object of type WithoutRepr without a repr"
     assert "WithoutRepr" in str(InvalidInput("A rule.", WithoutRepr(), "A cure."))
-    assert shown([WithoutRepr()]) == "an object of type list without a repr"
+    assert short_repr([WithoutRepr()]) == "an object of type list without a repr"
 
 
 def test_a_long_value_is_shortened():
-    assert shown("x" * 300) == repr("x" * 300)[:197] + "..."
+    assert short_repr("x" * 300) == repr("x" * 300)[:197] + "..."
 
 
 def test_an_error_survives_pickling():

@@ -19,9 +19,9 @@ from drbqo_ray.experiments.problems import open_problem
 from drbqo_ray.experiments.results import RESULTS, write_results
 from drbqo_ray.experiments.series import report_label
 from drbqo_ray.experiments.synthetic import SURFACES
-from drbqo_ray.journal import JOURNAL, read_journal
-from drbqo_ray.optimizer import Optimizer
+from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import Suggestion
+from drbqo_ray.storage.journal import JOURNAL, read_journal
 
 
 def tiny(**changes) -> Preset:

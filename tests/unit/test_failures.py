@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from drbqo_ray.cluster.failures import Failures
-from drbqo_ray.parameters import Choice, Float
 from drbqo_ray.records import Config, Observation
-from drbqo_ray.space import Space
+from drbqo_ray.runtime.failures import Failures
+from drbqo_ray.space.parameters import Choice, Float
+from drbqo_ray.space.space import Space
 
 SPACE = Space({"x": Float(0.0, 1.0), "kernel": Choice(["rbf", "poly"])})
 
@@ -137,10 +137,12 @@ def test_configs_that_a_parameter_tells_apart_are_not_blamed_on_their_fold(
 
 
 def test_parameters_that_are_not_active_tell_configs_apart_too() -> None:
-    space = Space({
-        "kernel": Choice(["rbf", "poly", "linear"]),
-        "degree": Float(0.0, 1.0, when={"kernel": ["poly"]}),
-    })  # fmt: skip
+    space = Space(
+        {
+            "kernel": Choice(["rbf", "poly", "linear"]),
+            "degree": Float(0.0, 1.0, when={"kernel": ["poly"]}),
+        }
+    )
     failures = Failures(1000, 2, space)
     for id in range(20):
         config = {"kernel": "linear" if id % 4 else "rbf"}

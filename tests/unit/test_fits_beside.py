@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import drbqo_ray as dr
-from drbqo_ray.cluster.fits_beside import FitsBeside
+from drbqo_ray.runtime.background_fit import BackgroundFit
 from tests.optimizer_problems import SPACE, spend
 
 
 @pytest.fixture(autouse=True)
 def fits_of_little_data(monkeypatch):
-    monkeypatch.setattr("drbqo_ray.cluster.fits_beside.SMALL", 4)
+    monkeypatch.setattr("drbqo_ray.runtime.background_fit.SMALL", 4)
 
 
 def searched(count: int) -> dr.Optimizer:
@@ -21,9 +21,9 @@ def searched(count: int) -> dr.Optimizer:
     return opt
 
 
-def started(opt: dr.Optimizer) -> FitsBeside:
+def started(opt: dr.Optimizer) -> BackgroundFit:
     """Fits of which the first is done, and not in use yet."""
-    fits = FitsBeside()
+    fits = BackgroundFit()
     fits.follow(opt.model, beside=True)
     assert fits._thread is not None
     fits._thread.join()

@@ -14,8 +14,8 @@ from ray.tune.search.sample import Categorical, Float, Integer
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.foreign_domains import convert_domain, convert_space
-from drbqo_ray.normal_parameter import Normal
+from drbqo_ray.space.foreign import convert_domain, convert_space
+from drbqo_ray.space.normal import Normal
 
 EXACT = {
     "uniform": (tune.uniform(-1, 2), dr.Float(-1.0, 2.0)),
@@ -119,7 +119,7 @@ def test_a_converted_space_can_be_searched():
 
 def test_neither_ray_nor_scipy_stats_is_imported():
     code = (
-        "import sys, drbqo_ray.foreign_domains as f; f.convert_space({'a': [1, 2]});"
+        "import sys, drbqo_ray.space.foreign as f; f.convert_space({'a': [1, 2]});"
         "sys.exit(any(m in sys.modules for m in ('ray', 'scipy.stats')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

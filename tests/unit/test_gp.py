@@ -125,11 +125,13 @@ def test_several_more_pairs_at_once_have_their_noise_like_all_others(kind, b):
     gp = random_process("se", kind, rng, noise=0.3)
     x, i, scores = rng.random((b, 3)), rng.integers(0, 4, b), rng.standard_normal(b)
     x[-1], i[-1] = x[0], i[0]  # the same pair twice: without noise it would be known
-    grown = gp.given(x, i, scores)
+    grown = gp.conditioned_on(x, i, scores)
     fresh = GaussianProcess.condition(
-        gp.kernel, np.concatenate([gp.X, x]), np.concatenate([gp.c, i]),
+        gp.kernel,
+        np.concatenate([gp.X, x]),
+        np.concatenate([gp.c, i]),
         np.concatenate([gp.y, scores]),
-    )  # fmt: skip
+    )
     assert gp.jitter == fresh.jitter == 0.0
     np.testing.assert_allclose(grown.L, fresh.L, atol=1e-12)
     np.testing.assert_allclose(grown.means(x), fresh.means(x), atol=1e-12)

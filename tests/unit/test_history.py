@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import drbqo_ray as dr
-from drbqo_ray.history import History
+from drbqo_ray.optimizer.history import History
 
 
 def history_of(*evaluations: tuple[float, int, float | None]) -> History:

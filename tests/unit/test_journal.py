@@ -12,15 +12,19 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from drbqo_ray import high_water, journal, journal_format, mirror, problem, run_directory
 from drbqo_ray.errors import (
     InvalidInput,
     JournalCorrupt,
     JournalError,
     ProblemChanged,
 )
-from drbqo_ray.journal import Journal, read_journal
-from drbqo_ray.problem import fingerprint, problem_changes
+from drbqo_ray.storage import ack_mark as high_water
+from drbqo_ray.storage import changes as problem
+from drbqo_ray.storage import directory as run_directory
+from drbqo_ray.storage import format as journal_format
+from drbqo_ray.storage import journal, mirror
+from drbqo_ray.storage.changes import fingerprint, problem_changes
+from drbqo_ray.storage.journal import Journal, read_journal
 
 PROBLEM = {"space": {"C": {"low": 0.1, "high": 10.0}}, "contexts": 3, "radius": 1.0, "seed": 0}
 
@@ -45,8 +49,11 @@ def test_what_was_appended_reads_back_in_order_after_reopening(tmp_path):
         records = list(second.records())
         assert second.append("note", {"again": True}) == 4
     assert [(r.seq, r.kind) for r in records] == [
-        (0, "header"), (1, "ask"), (2, "tell"), (3, "note"),
-    ]  # fmt: skip
+        (0, "header"),
+        (1, "ask"),
+        (2, "tell"),
+        (3, "note"),
+    ]
     assert records[0].data == {"format": 2, "run": ANY, "problem": PROBLEM}
     assert records[1].data == {"id": 0, "config": {"C": 0.1}}
     assert [r.seq for r in read_journal(tmp_path / "run")] == [0, 1, 2, 3, 4]
@@ -160,8 +167,11 @@ def test_a_kind_must_be_an_identifier(tmp_path, kind):
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path):
     run = write_run(tmp_path / "run", b"my own notes\n")
-    for opening in (lambda: Journal.open(run), lambda: Journal.attach(run, PROBLEM),
-                    lambda: list(read_journal(run))):  # fmt: skip
+    for opening in (
+        lambda: Journal.open(run),
+        lambda: Journal.attach(run, PROBLEM),
+        lambda: list(read_journal(run)),
+    ):
         with pytest.raises(JournalError):
             opening()
     assert (run / "journal.jsonl").read_bytes() == b"my own notes\n"
@@ -214,8 +224,10 @@ def test_a_changed_problem_is_refused_with_each_difference_and_the_cure(tmp_path
     Journal.create(tmp_path / "run", PROBLEM).close()
     before = (tmp_path / "run" / "journal.jsonl").read_bytes()
     changed = {"space": {"C": {"low": 0.1, "high": 20.0}}, "contexts": 3, "radius": 1, "data": "x"}
-    for opening in (lambda: Journal.open(tmp_path / "run", changed),
-                    lambda: Journal.attach(tmp_path / "run", changed)):  # fmt: skip
+    for opening in (
+        lambda: Journal.open(tmp_path / "run", changed),
+        lambda: Journal.attach(tmp_path / "run", changed),
+    ):
         with pytest.raises(ProblemChanged) as caught:
             opening()
         text = str(caught.value)

@@ -8,9 +8,9 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from drbqo_ray import journal_format
 from drbqo_ray.errors import JournalCorrupt, JournalError
-from drbqo_ray.journal import Journal, read_journal
+from drbqo_ray.storage import format as journal_format
+from drbqo_ray.storage.journal import Journal, read_journal
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PROBLEM = {"contexts": 3, "seed": 0}
@@ -102,12 +102,23 @@ def test_the_golden_journal_of_format_1_reads_exactly_and_is_still_written_so(tm
     path = GOLDEN / "journal-format-1.jsonl"
     records = list(read_journal(path))
     assert [r.kind for r in records] == [
-        "header", "ask", "ask", "tell", "fail", "conflict", "observe", "fit", "note",
-    ]  # fmt: skip
+        "header",
+        "ask",
+        "ask",
+        "tell",
+        "fail",
+        "conflict",
+        "observe",
+        "fit",
+        "note",
+    ]
     assert records[0].data["problem"]["space"]["kernel"]["options"] == ["rbf", "poly", None, True]
     assert records[2].data == {
-        "id": 1, "config": {"C": 0.1 + 0.2, "kernel": None}, "context": 0, "seed": 7,
-    }  # fmt: skip
+        "id": 1,
+        "config": {"C": 0.1 + 0.2, "kernel": None},
+        "context": 0,
+        "seed": 7,
+    }
     assert math.copysign(1, records[3].data["score"]) == -1
     assert records[3].data["worker"] == {"host": "node-é", "pid": 17}
     assert records[4].data["reason"] == 'ValueError: "quoted"\n\tline two </script> \U0001f600'
@@ -123,11 +134,14 @@ def test_the_golden_journal_of_format_1_reads_exactly_and_is_still_written_so(tm
         assert opened.append("note", {}) == 9
 
 
-@pytest.mark.parametrize("content", [
-    (GOLDEN / "journal-format-3.jsonl").read_bytes(),
-    crafted('"seq":0,"kind":"header","data":{"format":3,"problem":{}}}'),
-    crafted('"seq":0,"kind":"header","data":{"format":0,"problem":{}}}'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        (GOLDEN / "journal-format-3.jsonl").read_bytes(),
+        crafted('"seq":0,"kind":"header","data":{"format":3,"problem":{}}}'),
+        crafted('"seq":0,"kind":"header","data":{"format":0,"problem":{}}}'),
+    ],
+)
 def test_a_journal_of_another_format_is_refused_and_left_untouched(tmp_path, content):
     run = write_run(tmp_path / "run", content)
     for opening in (

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from drbqo_ray.cluster import fits_beside
-from drbqo_ray.cluster.keeper import Keeper
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.replay import how_sure, recommend, replay, tell_optimizer
-from drbqo_ray.cluster.run_problem import RunProblem
 from drbqo_ray.errors import InvalidInput, JournalError, RunFailed, UnknownSuggestion
-from drbqo_ray.journal import JOURNAL, read_journal
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime import background_fit as fits_in_background
+from drbqo_ray.runtime.coordinator import Coordinator
+from drbqo_ray.storage.journal import JOURNAL, read_journal
+from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer
 from tests.fold_objectives import SPACE, smooth
 from tests.journal_checks import assert_sound, records_of
 
@@ -50,7 +50,7 @@ def score_of(suggestion) -> Outcome:
 
 def work_serially(directory, problem, n_evaluations) -> list:
     """Every suggestion of a serial run, finished or resumed with a keeper of its own."""
-    keeper = Keeper(directory, problem, n_evaluations, {})
+    keeper = Coordinator(directory, problem, n_evaluations, {})
     try:
         for suggestion in keeper.snapshot().pending:
             keeper.tell([score_of(suggestion)])
@@ -91,7 +91,7 @@ def test_looking_for_the_best_value_between_asks_changes_no_suggestion():
 def test_a_display_that_watches_the_best_value_gets_it_and_changes_no_suggestion(ram):
     problem = problem_of()
     plain = work_serially(ram / "plain", problem, 10)
-    keeper = Keeper(ram / "watched", problem, 10, {})
+    keeper = Coordinator(ram / "watched", problem, 10, {})
     for number in range(10):
         keeper.tell([score_of(keeper.take(number, 1, 1)[0])])
         deadline = time.monotonic() + 20
@@ -106,7 +106,7 @@ def test_a_display_that_watches_the_best_value_gets_it_and_changes_no_suggestion
 
 def test_outcomes_told_three_times_in_any_order_count_once(ram):
     problem = problem_of(n_initial=9)
-    once, often = (Keeper(ram / name, problem, 10, {}) for name in ("once", "often"))
+    once, often = (Coordinator(ram / name, problem, 10, {}) for name in ("once", "often"))
     for keeper in (once, often):
         suggestions = keeper.take(0, 9, 1)
         while len(suggestions) < 9:
@@ -132,7 +132,7 @@ def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram
     for trial in range(50 if long else 1):
         rng = random.Random(trial)
         directory = ram / str(trial)
-        keeper = Keeper(directory, problem, 160, {})
+        keeper = Coordinator(directory, problem, 160, {})
         order: list = []
         first = {}
         for begin in range(0, 160, 8):
@@ -160,7 +160,7 @@ def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram
 
 
 def test_an_outcome_for_a_suggestion_never_made_is_refused(ram):
-    keeper = Keeper(ram / "run", problem_of("random"), 4, {})
+    keeper = Coordinator(ram / "run", problem_of("random"), 4, {})
     keeper.take(0, 1, 1)
     with pytest.raises(UnknownSuggestion):
         keeper.tell([Outcome(17, 1.0)])
@@ -169,7 +169,7 @@ def test_an_outcome_for_a_suggestion_never_made_is_refused(ram):
 
 
 def test_telling_does_not_wait_for_a_long_thought(ram, monkeypatch):
-    keeper = Keeper(ram / "run", problem_of("random"), 10, {})
+    keeper = Coordinator(ram / "run", problem_of("random"), 10, {})
     [first] = keeper.take(0, 1, 1)
     thinking = threading.Event()
     ask = keeper._optimizer.ask
@@ -193,7 +193,7 @@ def test_telling_does_not_wait_for_a_long_thought(ram, monkeypatch):
 
 
 def test_a_keeper_whose_disk_fails_acknowledges_nothing_and_says_so(ram):
-    keeper = Keeper(ram / "run", problem_of("random"), 4, {})
+    keeper = Coordinator(ram / "run", problem_of("random"), 4, {})
     [suggestion] = keeper.take(0, 1, 1)
     keeper._journal.close()
     with pytest.raises(JournalError):
@@ -202,13 +202,13 @@ def test_a_keeper_whose_disk_fails_acknowledges_nothing_and_says_so(ram):
     with pytest.raises(JournalError):
         keeper.take(1, 1, 1)
     keeper.close()
-    again = Keeper(ram / "run", problem_of("random"), 4, {})
+    again = Coordinator(ram / "run", problem_of("random"), 4, {})
     assert again.snapshot().pending == [suggestion]
     again.close()
 
 
 def test_an_optimizer_that_breaks_is_reported_to_whoever_waits(ram, monkeypatch):
-    keeper = Keeper(ram / "run", problem_of("random"), 4, {})
+    keeper = Coordinator(ram / "run", problem_of("random"), 4, {})
 
     def breaks(q):
         raise FloatingPointError("singular")
@@ -220,8 +220,8 @@ def test_an_optimizer_that_breaks_is_reported_to_whoever_waits(ram, monkeypatch)
 
 
 def test_with_several_slots_fits_are_made_beside_and_replayed(ram, monkeypatch):
-    monkeypatch.setattr(fits_beside, "SMALL", 4)
-    keeper = Keeper(ram / "run", problem_of("drbqo"), 60, {})
+    monkeypatch.setattr(fits_in_background, "SMALL", 4)
+    keeper = Coordinator(ram / "run", problem_of("drbqo"), 60, {})
     told = 0
     while told < 60:
         for suggestion in keeper.take(told, 4, 4):
@@ -265,7 +265,7 @@ def test_a_run_that_is_sure_enough_hands_out_no_more_and_its_journal_says_why(ra
     problem = problem_of(stop_when="probability > 0.05")
     expected, reason = stopped_by_hand(problem, 40)
     assert reason is not None
-    keeper = Keeper(ram / "run", problem, 40, {"stop_when": "probability > 0.05"})
+    keeper = Coordinator(ram / "run", problem, 40, {"stop_when": "probability > 0.05"})
     asked = []
     while found := keeper.take(len(asked), 1, 1):
         asked += found
@@ -288,7 +288,7 @@ def test_a_rule_that_is_never_met_changes_no_suggestion(ram):
 
 
 def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
-    keeper = Keeper(ram / "run", problem_of(stop_when="probability > 0.05"), 80, {})
+    keeper = Coordinator(ram / "run", problem_of(stop_when="probability > 0.05"), 80, {})
     under_way: deque = deque()
     asked = 0
     while found := keeper.take(asked, 4, 4):
@@ -305,7 +305,7 @@ def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
 
 
 def test_nobody_waits_while_the_rule_looks_at_the_model(ram, monkeypatch):
-    keeper = Keeper(ram / "run", problem_of("random", stop_when="loss < 0"), 10, {})
+    keeper = Coordinator(ram / "run", problem_of("random", stop_when="loss < 0"), 10, {})
     [first] = keeper.take(0, 1, 1)
     looking, looked = threading.Event(), threading.Event()
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import drbqo_ray as dr
-from drbqo_ray.adviser import score_normals
-from drbqo_ray.core import contexts, score_draws
+from drbqo_ray.core import contexts
+from drbqo_ray.core import missing_scores as score_draws
 from drbqo_ray.core.contexts import EmbeddedContexts
-from drbqo_ray.core.score_draws import ScoreDraws
-from drbqo_ray.model import warn_of_many_contexts
+from drbqo_ray.core.missing_scores import ScoreDraws
+from drbqo_ray.optimizer.model import warn_of_many_contexts
+from drbqo_ray.optimizer.scoring import score_normals
 from tests.gp_problems import random_process
 
 SPACE = {"a": dr.Float(0.0, 1.0), "b": dr.Float(0.0, 1.0)}

@@ -10,8 +10,8 @@ import pytest
 
 from drbqo_ray.core.ascent import Effort
 from drbqo_ray.core.maximize import candidates, climb, maximize, sobol
-from drbqo_ray.parameters import Choice, Float, Int
-from drbqo_ray.space import Space
+from drbqo_ray.space.parameters import Choice, Float, Int
+from drbqo_ray.space.space import Space
 
 
 @dataclass

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from drbqo_ray import journal_format
 from drbqo_ray.errors import InvalidInput, JournalError, JournalLocked
-from drbqo_ray.journal import Journal, read_journal
-from drbqo_ray.mirror import ObjectStoreMirror, is_object_store, local_directory
+from drbqo_ray.storage import format as journal_format
+from drbqo_ray.storage.journal import Journal, read_journal
+from drbqo_ray.storage.mirror import ObjectStoreMirror, is_object_store, local_directory
 
 PROBLEM = {"contexts": 3, "seed": 0}
 HEADER = journal_format.encode_header(PROBLEM)
@@ -129,8 +129,11 @@ def test_bad_mirror_arguments_are_refused_and_secrets_are_not_shown(tmp_path):
     assert is_object_store("s3://bucket/runs")
     assert not is_object_store("runs/here")
     assert not is_object_store(tmp_path)
-    for storage, name, interval in (("runs", "run", 1), ("s3://b/r", "../x", 1),
-                                    (f"file://{tmp_path}", "run", 0)):  # fmt: skip
+    for storage, name, interval in (
+        ("runs", "run", 1),
+        ("s3://b/r", "../x", 1),
+        (f"file://{tmp_path}", "run", 0),
+    ):
         with pytest.raises(InvalidInput):
             ObjectStoreMirror(storage, name, tmp_path, interval)
     with pytest.raises(JournalError) as caught:

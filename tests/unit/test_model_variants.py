@@ -35,7 +35,7 @@ def test_an_offset_by_fold_is_one_more_covariance() -> None:
     """Against the joint covariance of all pairs, conditioned at once."""
     found = sample(np.array([-1.0, 0.0, 0.0, 1.0]), np.full(N, 0.2))
     optimizer = found.optimizer()
-    fit, gp = optimizer.model.look()
+    fit, gp = optimizer.model.current()
     offset, noise = 0.5, np.array([0.1, 0.2, 0.3, 0.4])
     known = ByFold(lambda _, n: np.zeros(1), lambda _: offset, lambda _, n: noise)
     x, folds = np.repeat(found.inputs(optimizer.space), N, axis=0), np.tile(np.arange(N), M)
@@ -52,7 +52,7 @@ def test_an_offset_by_fold_is_one_more_covariance() -> None:
 
 def test_a_variant_that_adds_nothing_is_the_usual_model() -> None:
     found = sample(np.array([-1.0, 0.0, 0.0, 1.0]), np.full(N, 0.2))
-    _, gp = found.optimizer().model.look()
+    _, gp = found.optimizer().model.current()
     nothing = ByFold(
         start=lambda noise, n: np.zeros(1),
         offset=lambda parameters: 0.0,

@@ -19,7 +19,7 @@ from drbqo_ray.objective import (
     load_objective,
     objective_name,
 )
-from drbqo_ray.scores import read_score
+from drbqo_ray.records import read_score
 
 MODULE = """
     import functools

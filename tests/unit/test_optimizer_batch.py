@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drbqo_ray import Choice, Float, Int, Optimizer, model
+from drbqo_ray import Choice, Float, Int, Optimizer
 from drbqo_ray.core import surrogate
 from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.optimizer import model
 
 PLANE = {"a": Float(0, 1), "b": Float(0, 1)}
 MIXED = {"a": Float(0, 1), "k": Int(1, 9), "c": Choice(["x", "yy", "zzz"])}
@@ -54,7 +55,7 @@ def test_each_context_of_a_batch_has_the_highest_variance_given_those_before():
     opt = trained(evaluations=12)
     opt.ask(3)
     waiting = opt.pending
-    _, gp = opt.model.look()
+    _, gp = opt.model.current()
     batch = opt.ask(6)
     z = opt.space.features(np.array([opt.space.to_unit(s.config) for s in [*waiting, *batch]]))
     for row, suggestion in enumerate([*waiting, *batch]):
@@ -86,14 +87,17 @@ def test_of_many_pending_pairs_the_nearest_count(monkeypatch):
     monkeypatch.setattr(model, "PENDING_LIMIT", 6)
     near, far = {"a": 0.5, "b": 0.5}, {"a": 0.02, "b": 0.98}
     opt = trained()
-    _, gp = opt.model.look()
+    _, gp = opt.model.current()
     z = opt.space.features(np.array([opt.space.to_unit(c) for c in (near, far)]))
     opt.ask(10)
     pending, points = opt._evaluations.pending, opt._evaluations.points
     some = opt.model.with_pending(gp, pending, points, z[:1])
     assert len(some.y) == len(gp.y) + 6
-    distance = {id: gp.kernel.distances(z[:1], opt.space.features(u[None]))[0, 0]
-                for id, u in points.items() if id in pending}  # fmt: skip
+    distance = {
+        id: gp.kernel.distances(z[:1], opt.space.features(u[None]))[0, 0]
+        for id, u in points.items()
+        if id in pending
+    }
     expected = sorted(sorted(distance, key=distance.__getitem__)[:6])
     rows = np.array([points[id] for id in expected])
     np.testing.assert_array_equal(some.X[-6:], opt.space.features(rows))
@@ -111,7 +115,7 @@ def test_much_data_is_condensed_and_a_replay_asks_the_same(monkeypatch):
         return opt
 
     opt = run()
-    assert opt.model.look()[1].spread is not None
+    assert opt.model.current()[1].spread is not None
     assert opt.recommend().robust_value > -0.2
     twin = trained(evaluations=70)
     for seen in opt.observations[70:]:
@@ -140,7 +144,7 @@ def test_a_fit_made_beside_is_the_one_that_asking_would_have_made():
     for each in (opt, twin):
         first = each.ask()
         each.tell(first.id, score(first.config, first.context))
-    opt.model.fits_beside = True
+    opt.model.fits_in_background = True
     held = opt.last_fit
     opt.ask()
     assert opt.last_fit is held

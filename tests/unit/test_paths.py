@@ -88,7 +88,7 @@ def test_path_gradients_equal_finite_differences(sampler, shape, kind):
     values, gradient = paths.with_gradient(x, owner)
 
     np.testing.assert_allclose(values, paths(x)[owner, np.arange(3)], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(paths.roughly(x), paths(x), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(paths.approximate(x), paths(x), rtol=0, atol=1e-4)
     got = gradient(p)
     for k in range(3):
         numeric = slopes(lambda z, k=k: paths(z[None])[owner[k], 0] @ p[k], x[k], 1e-5)

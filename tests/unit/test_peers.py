@@ -40,8 +40,10 @@ def steps(config, fold):
 
 MIXED_PROBLEM = FoldProblem(
     {"kind": Choice(["a", "b", "c"]), "count": Int(1, 9, log=True), "x": Float(0.0, 1.0)},
-    4, steps, 1.0,
-)  # fmt: skip
+    4,
+    steps,
+    1.0,
+)
 
 
 class Spender:
@@ -211,9 +213,14 @@ def test_the_page_ranks_and_counts_clear_differences():
 
 def test_a_search_stops_at_the_second_look_in_a_row_that_is_sure():
     cell = looking(
-        "x", 0, (20, 0.001, 0.5), (40, 0.1, 0.6), (60, 0.001, 0.7), (80, 0.001, 0.8),
+        "x",
+        0,
+        (20, 0.001, 0.5),
+        (40, 0.1, 0.6),
+        (60, 0.001, 0.7),
+        (80, 0.001, 0.8),
         (100, 0.0, 0.85),
-    )  # fmt: skip
+    )
     assert stop_at(cell.looks, 0.002).spent == 80
     assert stop_at(cell.looks, 0.0005).spent == 100
     saved, lost = savings([cell], 0.002)

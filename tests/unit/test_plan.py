@@ -8,23 +8,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbqo_ray.cluster.plan import Limits, Plan
-from drbqo_ray.cluster.run_many import _plans
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster.storage import find_place
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.journal_format import encode_record
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime.plan import Limits, Plan
+from drbqo_ray.runtime.run_many import _plans
+from drbqo_ray.storage.format import encode_record
+from drbqo_ray.storage.location import find_location
 
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 PLAIN = {
-    "method": "drbqo", "uncertainty": 0.5, "mode": "min", "n_initial": 4, "kernel": "se",
-    "context_rule": None, "reference": [0.25, 0.25, 0.5], "seed": 3, "stop_when": None,
-}  # fmt: skip
+    "method": "drbqo",
+    "uncertainty": 0.5,
+    "mode": "min",
+    "n_initial": 4,
+    "kernel": "se",
+    "context_rule": None,
+    "reference": [0.25, 0.25, 0.5],
+    "seed": 3,
+    "stop_when": None,
+}
 NUMPY = PLAIN | {
-    "method": np.str_("drbqo"), "uncertainty": np.float32(0.5), "mode": np.str_("min"),
-    "n_initial": np.int32(4), "kernel": np.str_("se"), "seed": np.uint8(3),
+    "method": np.str_("drbqo"),
+    "uncertainty": np.float32(0.5),
+    "mode": np.str_("min"),
+    "n_initial": np.int32(4),
+    "kernel": np.str_("se"),
+    "seed": np.uint8(3),
     "reference": np.array([0.25, 0.25, 0.5], dtype=np.float32),
-}  # fmt: skip
+}
 
 
 def problem_of(settings: dict[str, object], contexts: object) -> RunProblem:
@@ -52,8 +63,9 @@ def test_limits_of_numpy_are_written_as_plain_ones() -> None:
     plain = Limits(30, {"CPU": 2.0}, 2, 1.5, 1, 4)
     assert given == plain
     problem = problem_of(PLAIN, 3)
-    sessions = [Plan(problem, find_place("runs", "x"), each, False).session()
-                for each in (given, plain)]  # fmt: skip
+    sessions = [
+        Plan(problem, find_location("runs", "x"), each, False).session() for each in (given, plain)
+    ]
     assert types(sessions[0]) == types(sessions[1])
     assert json.dumps(sessions[0]) == json.dumps(sessions[1])
 

@@ -17,9 +17,14 @@ from drbqo_ray.report.facts import gather
 from drbqo_ray.report.timeline import Timing
 
 PICTURES = (
-    plots.ranking, plots.heat_map, plots.fold_weights, plots.radius_path, plots.pareto,
-    plots.incumbent, plots.importance,
-)  # fmt: skip
+    plots.ranking,
+    plots.heat_map,
+    plots.fold_weights,
+    plots.radius_path,
+    plots.pareto,
+    plots.incumbent,
+    plots.importance,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray.coverage import Coverage
-from drbqo_ray.progress import (
+from drbqo_ray.records import Observation, Recommendation, Suggestion
+from drbqo_ray.runtime.coverage import Coverage
+from drbqo_ray.runtime.display import (
     SECONDS_BETWEEN_LINES,
     LineProgress,
     LiveProgress,
@@ -26,9 +27,8 @@ from drbqo_ray.progress import (
     time_left,
     waiting,
 )
-from drbqo_ray.records import Observation, Recommendation, Suggestion
-from drbqo_ray.tally import RECENT, Tally, utilization
-from drbqo_ray.terminal import error_line, printable, printable_lines
+from drbqo_ray.runtime.tally import RECENT, Tally, utilization
+from drbqo_ray.runtime.terminal import error_line, printable, printable_lines
 from tests.screen import Terminal, lines_on_screen
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red] :smile: \r\x9b31m\u202e"
@@ -444,7 +444,7 @@ PLACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    f(
         ("Traceback\nKeyError: 'x'", "KeyError: 'x'"),
         (f"{PLACE}\x1b[2JError", r"\x1b[2JError"),
     ],
-)  # fmt: skip
+)
 def test_an_error_is_told_with_its_whole_message(reason: str | None, line: str) -> None:
     assert error_line(reason) == line
 
@@ -642,8 +642,13 @@ def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
 
 def test_durations_read_well() -> None:
     assert [duration(s) for s in (None, -3, 0.4, 59.6, 3599, 7500)] == [
-        "?", "0 s", "0 s", "1 min 0 s", "59 min 59 s", "2 h 5 min",
-    ]  # fmt: skip
+        "?",
+        "0 s",
+        "0 s",
+        "1 min 0 s",
+        "59 min 59 s",
+        "2 h 5 min",
+    ]
 
 
 def test_folds_without_a_score_are_counted_too() -> None:

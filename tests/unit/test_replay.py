@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from drbqo_ray.cli import cli
+from drbqo_ray.cli.main import cli
+from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.errors import JournalCorrupt, JournalError
-from drbqo_ray.journal import JOURNAL, Journal, read_journal
-from drbqo_ray.journal_format import JournalRecord, encode_record, key_of
-from drbqo_ray.saved_run import SavedRun
+from drbqo_ray.storage.format import JournalRecord, encode_record, key_of
+from drbqo_ray.storage.journal import JOURNAL, Journal, read_journal
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "run-format-1.jsonl"
 RECORDS = list(read_journal(GOLDEN))

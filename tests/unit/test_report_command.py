@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner
 from report_runs import write_run
 
-from drbqo_ray.cli import cli
-from drbqo_ray.cluster.result import Result
+from drbqo_ray.cli.main import cli
 from drbqo_ray.errors import InvalidInput, JournalCorrupt
-from drbqo_ray.journal import JOURNAL
 from drbqo_ray.report.watch import PageServer
+from drbqo_ray.runtime.result import Result
+from drbqo_ray.storage.journal import JOURNAL
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +137,17 @@ def test_requests_that_name_this_machine_are_answered(server, name):
 
 
 @pytest.mark.parametrize(
-    "host", ["attacker.invalid", "attacker.invalid:{port}", "127.0.0.1", "127.0.0.1:1",
-             "localhost.attacker.invalid:{port}", "[::1]:{port}", "127.0.0.1:{port}.x"],
-)  # fmt: skip
+    "host",
+    [
+        "attacker.invalid",
+        "attacker.invalid:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "localhost.attacker.invalid:{port}",
+        "[::1]:{port}",
+        "127.0.0.1:{port}.x",
+    ],
+)
 def test_requests_that_name_another_host_are_refused(server, made, host):
     assert get(server, "/", host.format(port=server.port))[:2] == (403, "wrong host\n")
     assert made.count == 0
@@ -176,10 +184,12 @@ def test_a_port_in_use_is_named(server, made):
 def test_watch_serves_the_run_as_it_grows_and_ends_cleanly(tmp_path):
     directory = write_run(tmp_path / "run", evaluations=4, finished=False)
     process = subprocess.Popen(
-        [sys.executable, "-m", "drbqo_ray.cli", "report", str(directory), "--watch"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "drbqo_ray.cli.main", "report", str(directory), "--watch"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     try:
         assert process.stdout is not None
         words = process.stdout.readline()

@@ -27,11 +27,11 @@ from drbqo_ray import (
     WassersteinBall,
     WorstCase,
 )
-from drbqo_ray.cluster.run_report import journal_facts
+from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.importance import total_effects
 from drbqo_ray.report.posterior import read_posterior
-from drbqo_ray.saved_run import SavedRun
+from drbqo_ray.runtime.run_report import journal_facts
 
 BAND = 1.96
 RADIUS = 0.7
@@ -377,9 +377,13 @@ def test_no_parameter_has_a_hand_in_more_than_all_of_the_variation(score, tmp_pa
 def test_the_importance_of_parameters_that_act_apart_sums_to_one(tmp_path):
     space = {name: Float(0, 1) for name in "wxyz"}
     write_run(
-        tmp_path / "run", lambda c, f: c["w"] + 2 * c["x"] + 3 * c["y"] - 0.1 * f, space, 2, 60,
+        tmp_path / "run",
+        lambda c, f: c["w"] + 2 * c["x"] + 3 * c["y"] - 0.1 * f,
+        space,
+        2,
+        60,
         method="random",
-    )  # fmt: skip
+    )
     posterior = read_posterior(SavedRun.read(str(tmp_path / "run")).run.optimizer)
     assert posterior is not None
     for seed in range(5):
@@ -393,9 +397,13 @@ def test_the_importance_of_a_product_is_that_of_its_formula(tmp_path):
     space = {"x": Float(0, 1), "y": Float(0, 1)}
     grid = [k / 4 for k in range(5)]
     write_run(
-        tmp_path / "run", lambda c, f: c["x"] * c["y"], space, 2, method="random",
+        tmp_path / "run",
+        lambda c, f: c["x"] * c["y"],
+        space,
+        2,
+        method="random",
         configs=[{"x": x, "y": y} for x in grid for y in grid],
-    )  # fmt: skip
+    )
     importance = journal_facts(tmp_path / "run", "run").importance
     assert importance is not None
     for _, effect in importance.effects:
@@ -410,10 +418,14 @@ def test_a_parameter_of_one_value_has_no_importance(tmp_path):
 
 
 OTHER_SETS = [
-    Expectation(), WorstCase(), KLBall(0.4), TotalVariationBall(0.3), CVaR(0.4),
+    Expectation(),
+    WorstCase(),
+    KLBall(0.4),
+    TotalVariationBall(0.3),
+    CVaR(0.4),
     WassersteinBall(0.4, [[abs(i - j) for j in range(4)] for i in range(4)]),
     MMDBall(0.3, np.eye(4)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("uncertainty", OTHER_SETS, ids=lambda each: each.kind)
@@ -423,9 +435,13 @@ def test_every_kind_of_set_has_a_falling_path_from_the_mean_to_the_worst_fold(
 ):
     sign = 1 if mode == "max" else -1
     write_run(
-        tmp_path / "run", lambda c, f: sign * two_peaks(c, f), evaluations=12, method="random",
-        uncertainty=uncertainty, mode=mode,
-    )  # fmt: skip
+        tmp_path / "run",
+        lambda c, f: sign * two_peaks(c, f),
+        evaluations=12,
+        method="random",
+        uncertainty=uncertainty,
+        mode=mode,
+    )
     facts = journal_facts(tmp_path / "run", "run")
     path, ranking = facts.radius_path, facts.ranking
     assert path is not None and ranking is not None  # noqa: PT018

@@ -17,18 +17,27 @@ from injections import PAYLOADS
 from report_runs import many_parameters, two_peaks, write_run
 
 from drbqo_ray import Choice, CVaR, Float, KLBall
-from drbqo_ray.cluster.run_report import journal_facts
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.file import write_report
 from drbqo_ray.report.page import json_block, render_page
-from drbqo_ray.terminal import printable
+from drbqo_ray.runtime.run_report import journal_facts
+from drbqo_ray.runtime.terminal import printable
 
 VOID = {"meta", "input", "link", "br", "hr", "img", "base"}
 PANELS = [
-    "verdict", "ranking", "heat-map", "weights", "radius", "pareto", "incumbent", "parameters",
-    "timeline", "failures", "reproduce",
-]  # fmt: skip
+    "verdict",
+    "ranking",
+    "heat-map",
+    "weights",
+    "radius",
+    "pareto",
+    "incumbent",
+    "parameters",
+    "timeline",
+    "failures",
+    "reproduce",
+]
 
 
 class Page(HTMLParser):
@@ -149,9 +158,11 @@ def test_how_far_behind_the_winner_is_drawn_where_the_winner_changes(tmp_path):
 
 def test_the_worst_fold_is_one_that_counts(tmp_path):
     write_run(
-        tmp_path / "run", lambda c, f: c["x"] - (5 if f == 1 else 0.1 * f), evaluations=16,
+        tmp_path / "run",
+        lambda c, f: c["x"] - (5 if f == 1 else 0.1 * f),
+        evaluations=16,
         reference=[0.5, 0.0, 0.25, 0.25],
-    )  # fmt: skip
+    )
     facts = journal_facts(tmp_path / "run", "run")
     assert facts.ranking is not None
     row = facts.ranking.row(facts.ranking.chosen)
@@ -212,9 +223,15 @@ def plain_facts(tmp_path_factory) -> Facts:
 def test_injections_are_shown_as_text(payload, tmp_path):
     """As name and value of a parameter, reason of a failure, name of run, objective and fold."""
     write_run(
-        tmp_path / "run", lambda c, f: c["x"] + 0.1 * f, hostile_space(payload), 3, 12,
-        n_initial=12, objective=payload, fails=lambda c, f, k: payload if k in (3, 7) else None,
-    )  # fmt: skip
+        tmp_path / "run",
+        lambda c, f: c["x"] + 0.1 * f,
+        hostile_space(payload),
+        3,
+        12,
+        n_initial=12,
+        objective=payload,
+        fails=lambda c, f, k: payload if k in (3, 7) else None,
+    )
     facts = journal_facts(tmp_path / "run", payload)
     labels = tuple(f"{payload}{k}" for k in range(3))
     text = render_page(replace(facts, about=replace(facts.about, fold_labels=labels)))

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from report_runs import SPACE, write_run
 
 import drbqo_ray as dr
-from drbqo_ray.cli import cli
-from drbqo_ray.cluster.rerun import SPACE_FILE, command_line, python_script
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster.run_report import journal_facts
-from drbqo_ray.journal import Journal
+from drbqo_ray.cli.main import cli
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime.rerun import SPACE_FILE, command_line, python_script
+from drbqo_ray.runtime.run_report import journal_facts
+from drbqo_ray.storage.journal import Journal
 
 OBJECTIVE = "workers.svm:sonar"
 PROBLEMS: dict[str, tuple[bool, dict[str, Any]]] = {
@@ -69,7 +69,7 @@ def test_the_command_states_the_same_problem_or_is_not_given(case, monkeypatch, 
         told.update(objective=objective, space=space, contexts=contexts, **given)
         raise dr.InvalidInput("Stop here.", 1, "Done.")
 
-    monkeypatch.setattr("drbqo_ray.cluster.runner.run", run)
+    monkeypatch.setattr("drbqo_ray.runtime.run.run", run)
     monkeypatch.chdir(tmp_path)
     import yaml
 

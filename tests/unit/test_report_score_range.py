@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import write_run
 
-from drbqo_ray.cluster.run_report import journal_facts
+from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.page import render_page
 from drbqo_ray.report.score_range import ScoreRange, implied_range
-from drbqo_ray.saved_run import SavedRun
+from drbqo_ray.runtime.run_report import journal_facts
 
 INF = math.inf
 
@@ -38,8 +38,9 @@ def run(request, mode, tmp_path_factory) -> Path:
     return write_run(
         tmp_path_factory.mktemp(mode) / "run",
         auc if mode == "max" else lambda config, fold: 1 - auc(config, fold),
-        method=request.param, mode=mode,
-    )  # fmt: skip
+        method=request.param,
+        mode=mode,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -69,8 +69,11 @@ def test_words_on_a_line_do_not_touch_and_the_first_is_never_left_out(ticks, lin
     rows = word_lines(places, words, lines)
     assert rows[0] == 0
     for line in range(lines):
-        kept = [(place, len(word)) for place, word, row in zip(places, words, rows, strict=True)
-                if row == line]  # fmt: skip
+        kept = [
+            (place, len(word))
+            for place, word, row in zip(places, words, rows, strict=True)
+            if row == line
+        ]
         for (a, one), (b, other) in pairwise(sorted(kept)):
             assert b - a >= 7 * (one + other) / 2
 

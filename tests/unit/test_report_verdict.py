@@ -10,9 +10,9 @@ import pytest
 from report_runs import write_run
 
 from drbqo_ray import ChiSquareBall, Choice, Float, Int
-from drbqo_ray.cluster.run_report import journal_facts
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.health import warnings
+from drbqo_ray.runtime.run_report import journal_facts
 
 CONFIGS = [{"x": x / 10, "kind": "a"} for x in range(1, 10)]
 SPACE = {"x": Float(0.0, 1.0), "kind": Choice(["a", "b"])}
@@ -49,8 +49,13 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "smaller is better": (
-        {"score": lambda c, f: 1 - smooth(c, f), "space": SPACE, "configs": CONFIGS,
-         "uncertainty": 0.5, "mode": "min"},
+        {
+            "score": lambda c, f: 1 - smooth(c, f),
+            "space": SPACE,
+            "configs": CONFIGS,
+            "uncertainty": 0.5,
+            "mode": "min",
+        },
         [
             "Use config 5 (x = 0.6, kind = a): its robust score is the best of 9 configs, 0.23 ±"
             " 0.0081 in the worst case and 0.18 on average.",
@@ -87,7 +92,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
             "No other config can be compared yet: go on with the run.",
         ],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", list(GOLDEN))
@@ -128,9 +133,11 @@ SPREAD_OUT = [
 
 def test_a_parameter_without_importance_at_a_bound_is_no_reason_to_widen_it(tmp_path):
     facts = facts_of(
-        tmp_path, lambda c, f: 1 - (c["x"] - 0.6) ** 2 - 0.01 * f, IDLE_SPACE,
+        tmp_path,
+        lambda c, f: 1 - (c["x"] - 0.6) ** 2 - 0.01 * f,
+        IDLE_SPACE,
         configs=SPREAD_OUT[:11],
-    )  # fmt: skip
+    )
     assert facts.importance is not None
     assert dict(facts.importance.effects)["idle"] < 0.01
     assert "bounds" not in found(facts)
@@ -150,9 +157,11 @@ def test_beside_an_idle_parameter_the_one_that_acts_is_named_alone(tmp_path):
 def test_a_bound_towards_which_the_model_falls_is_no_reason_to_widen_it(tmp_path):
     """The peak lies between the best two configs, the better one of which is at the end."""
     facts = facts_of(
-        tmp_path, lambda c, f: 1 - (c["x"] - 0.85) ** 2 - 0.01 * f, SPACE,
+        tmp_path,
+        lambda c, f: 1 - (c["x"] - 0.85) ** 2 - 0.01 * f,
+        SPACE,
         configs=[{"x": x, "kind": "a"} for x in (0.0, 0.15, 0.3, 0.45, 0.6, 1.0)],
-    )  # fmt: skip
+    )
     assert facts.ranking is not None
     assert facts.ranking.chosen == 5
     assert facts.importance is not None
@@ -162,18 +171,25 @@ def test_a_bound_towards_which_the_model_falls_is_no_reason_to_widen_it(tmp_path
 
 def test_noise_above_the_spread_is_named(tmp_path):
     signs = iter([1, -1] * 100)
-    words = found(facts_of(
-        tmp_path, lambda c, f: 0.5 + 0.3 * next(signs) * (1 + 0.1 * f), SPACE, folds=3,
-        configs=[c for c in CONFIGS for _ in range(2)],
-    ))["noise"]  # fmt: skip
+    words = found(
+        facts_of(
+            tmp_path,
+            lambda c, f: 0.5 + 0.3 * next(signs) * (1 + 0.1 * f),
+            SPACE,
+            folds=3,
+            configs=[c for c in CONFIGS for _ in range(2)],
+        )
+    )["noise"]
     assert words.startswith("Noise is larger than the spread")
     assert "more folds" in words
 
 
 def test_a_fold_that_dominates_is_named(tmp_path):
-    words = found(facts_of(
-        tmp_path, lambda c, f: smooth(c, 0) - (0.5 if f == 2 else 0), SPACE, configs=CONFIGS
-    ))["dominance"]  # fmt: skip
+    words = found(
+        facts_of(
+            tmp_path, lambda c, f: smooth(c, 0) - (0.5 if f == 2 else 0), SPACE, configs=CONFIGS
+        )
+    )["dominance"]
     assert "fold 2 carries" in words
     assert "Look at the data of fold 2" in words
 
@@ -200,9 +216,12 @@ def test_one_fold_is_named(tmp_path):
 
 def test_failures_are_named(tmp_path):
     facts = facts_of(
-        tmp_path, smooth, SPACE, configs=CONFIGS,
+        tmp_path,
+        smooth,
+        SPACE,
+        configs=CONFIGS,
         fails=lambda c, f, k: "boom" if f == 3 and k < 8 else None,
-    )  # fmt: skip
+    )
     assert "2 of 36 evaluations failed, most of them on fold 3" in found(facts)["failures"]
     assert facts.ranking is not None
     assert facts.ranking.chosen not in (0, 1)

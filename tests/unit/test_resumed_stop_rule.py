@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from drbqo_ray.cluster.keeper import Keeper
-from drbqo_ray.cluster.outcome import Outcome
-from drbqo_ray.cluster.replay import replay, tell_optimizer
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.journal import JOURNAL, Journal, read_journal
+from drbqo_ray.optimizer.stopping import Look
+from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Suggestion
-from drbqo_ray.stopping import Look
+from drbqo_ray.runtime.coordinator import Coordinator
+from drbqo_ray.storage.journal import JOURNAL, Journal, read_journal
+from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import replay, tell_optimizer
 from tests.fold_objectives import SPACE, smooth
 from tests.journal_checks import assert_sound, records_of
 
@@ -50,7 +50,7 @@ def by_hand(problem: RunProblem) -> tuple[list[Suggestion], str | None]:
 
 def work(directory: Path, problem: RunProblem, most: int = MOST) -> tuple[int, str | None]:
     """Work serially with a keeper of its own; how many were asked in all, and why it stopped."""
-    keeper = Keeper(directory, problem, MOST, {"stop_when": problem.settings["stop_when"]})
+    keeper = Coordinator(directory, problem, MOST, {"stop_when": problem.settings["stop_when"]})
     try:
         for suggestion in keeper.snapshot().pending:
             keeper.tell([score_of(suggestion)])
@@ -90,7 +90,7 @@ def test_another_rule_starts_its_own_count(ram, between):
     work(ram / "run", problem)
     other = problem_of(between)
     assert replay(read_journal(ram / "run"), other).optimizer.last_look is None
-    keeper = Keeper(ram / "run", other, MOST, {"stop_when": between})
+    keeper = Coordinator(ram / "run", other, MOST, {"stop_when": between})
     assert keeper.stop_reason() is None
     assert keeper.take(len(asked), 1, 1)
     keeper.close()

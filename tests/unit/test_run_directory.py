@@ -7,20 +7,57 @@ import stat
 
 import pytest
 
-from drbqo_ray import journal_format
 from drbqo_ray.errors import InvalidInput, JournalError, JournalLocked
-from drbqo_ray.journal import Journal, read_journal, run_directory
+from drbqo_ray.storage import format as journal_format
+from drbqo_ray.storage.journal import Journal, read_journal, run_directory
 
 PROBLEM = {"contexts": 3, "seed": 0}
 
 
 ATTACK_NAMES = [
-    "", ".", "..", "../x", "../../etc/x", "/etc/x", "a/b", "a/../../x", "a\\b", "..\\x", "C:\\x",
-    "x\0y", "\0", "x\n", "x\r\n", " x", "x ", "-rf", ".hidden", "_x", "~", "~root", "$HOME",
-    "x;rm", "x|y", "x*", "a" * 65, "a" * 300, "CON", "nul.txt", "com1", "\u2024\u2024/x",
-    "\uff0e\uff0e", "é", "x\u202ey", "%2e%2e%2fx", "link-outside", "link-dangling", "link-loop",
-    None, 7, b"x",
-]  # fmt: skip
+    "",
+    ".",
+    "..",
+    "../x",
+    "../../etc/x",
+    "/etc/x",
+    "a/b",
+    "a/../../x",
+    "a\\b",
+    "..\\x",
+    "C:\\x",
+    "x\0y",
+    "\0",
+    "x\n",
+    "x\r\n",
+    " x",
+    "x ",
+    "-rf",
+    ".hidden",
+    "_x",
+    "~",
+    "~root",
+    "$HOME",
+    "x;rm",
+    "x|y",
+    "x*",
+    "a" * 65,
+    "a" * 300,
+    "CON",
+    "nul.txt",
+    "com1",
+    "\u2024\u2024/x",
+    "\uff0e\uff0e",
+    "é",
+    "x\u202ey",
+    "%2e%2e%2fx",
+    "link-outside",
+    "link-dangling",
+    "link-loop",
+    None,
+    7,
+    b"x",
+]
 
 
 @pytest.mark.parametrize("name", ATTACK_NAMES, ids=ascii)

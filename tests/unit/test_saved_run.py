@@ -1,8 +1,8 @@
 """How `drbqo status` words a recommendation."""
 
 from drbqo_ray import Recommendation
-from drbqo_ray.certainty import Certainty
-from drbqo_ray.saved_run import in_words, recommendation_lines
+from drbqo_ray.cli.saved_run import in_words, recommendation_lines
+from drbqo_ray.optimizer.certainty import Certainty
 
 
 def found(std: float) -> Recommendation:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from drbqo_ray import Float, Optimizer
-from drbqo_ray.adviser import score_normals
-from drbqo_ray.core.score_draws import ScoreDraws, pick
-from drbqo_ray.core.uncertainty import (
+from drbqo_ray.core.missing_scores import ScoreDraws, pick
+from drbqo_ray.core.sets.catalog import (
     ChiSquareBall,
     CVaR,
     Expectation,
@@ -17,7 +16,8 @@ from drbqo_ray.core.uncertainty import (
     WassersteinBall,
 )
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.methods import METHODS
+from drbqo_ray.optimizer.methods import METHODS
+from drbqo_ray.optimizer.scoring import score_normals
 from drbqo_ray.report.about import About
 from drbqo_ray.report.facts import gather
 from tests.gp_problems import random_process
@@ -275,7 +275,7 @@ def test_folds_that_were_handed_out_are_not_left(monkeypatch):
         return pick(seen, left, new, n)
 
     opt = searched(rough, 20)
-    monkeypatch.setattr("drbqo_ray.optimizer.pick", listen)
+    monkeypatch.setattr("drbqo_ray.optimizer.optimizer.pick", listen)
     for _ in range(3):
         pairs = {(repr(o.config), o.context) for o in opt.observations}
         configs = {config for config, _ in pairs}
@@ -289,7 +289,7 @@ def test_with_many_contexts_only_the_best_configs_contend():
     for k in range(30):
         config = opt.space.from_unit(rng.random(2))
         opt.observe(config, k, smooth(config, 0))
-    numbers, scores = opt._adviser.contenders()
+    numbers, scores = opt._recommender.contenders()
     values = [smooth(opt._history.configs[k], 0) for k in range(30)]
     assert scores.shape == (8, 40)
     assert int(np.argmax(values)) in numbers

@@ -43,8 +43,9 @@ def test_a_callback_that_wants_it_is_handed_on_to_the_estimator_inside():
     GridSearchCV(model, grid, cv=3).set_callbacks(theirs).fit(X, Y)
     assert sorted(ours.heard) == sorted(theirs.heard)
     assert {type(estimator) for estimator in ours.estimators} == {
-        type(search()), LogisticRegression
-    }  # fmt: skip
+        type(search()),
+        LogisticRegression,
+    }
 
 
 def test_an_estimator_that_supports_no_callbacks_is_warned_of():
@@ -67,9 +68,11 @@ def test_hooks_are_shown_the_rows_and_weights_in_use():
 def test_a_failed_fold_is_told_to_the_end_and_a_failed_fit_is_torn_down(tmp_path):
     (tmp_path / "file").touch()
     picky = search(
-        Picky(obstacle=str(tmp_path / "file")), {"level": [0.5, 0.7]}, n_evaluations=99,
+        Picky(obstacle=str(tmp_path / "file")),
+        {"level": [0.5, 0.7]},
+        n_evaluations=99,
         error_score=0.0,
-    )  # fmt: skip
+    )
     hears = Listener()
     with pytest.warns(FitFailedWarning):
         picky.set_callbacks(hears).fit(X, Y)

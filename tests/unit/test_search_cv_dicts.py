@@ -114,9 +114,7 @@ def test_a_search_over_dicts_survives_clone_and_pickle_and_writes_its_report(tmp
 def test_what_dicts_hold_alike_is_one_parameter_and_all_else_is_not():
     low, high = dr.Float(0.0, 1.0), dr.Float(1.0, 2.0)
     space = SearchSpace([{"a": low, "b": [1]}, {"a": low, "b": [True]}, {"a": high, "b": [1]}])
-    assert list(space.space) == [
-        DICT, "a of dict 0", "b of dict 0", "b of dict 1", "a of dict 2"
-    ]  # fmt: skip
+    assert list(space.space) == [DICT, "a of dict 0", "b of dict 0", "b of dict 1", "a of dict 2"]
     assert space.space.parameters["a of dict 0"].when == {DICT: [0, 1]}
     assert space.space.parameters["b of dict 0"].when == {DICT: [0, 2]}
     config = {DICT: 1, "a of dict 0": 0.5, "b of dict 1": True}

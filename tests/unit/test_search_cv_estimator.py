@@ -51,11 +51,18 @@ def test_numbers_of_numpy_are_read_as_plain_ones(monkeypatch):
     monkeypatch.setattr(Search, "run", lambda self: plans.append(self._plan) or run(self))
     one, two = (
         search(
-            SVC(), GRID, n_evaluations=kind(6), random_state=kind(3), uncertainty=kind(1),
-            error_score=kind(0), n_jobs=kind(1), verbose=kind(0), cv=kind(3),
+            SVC(),
+            GRID,
+            n_evaluations=kind(6),
+            random_state=kind(3),
+            uncertainty=kind(1),
+            error_score=kind(0),
+            n_jobs=kind(1),
+            verbose=kind(0),
+            cv=kind(3),
         ).fit(X, Y)
         for kind in (int, np.int32)
-    )  # fmt: skip
+    )
     assert one.cv_results_["params"] == two.cv_results_["params"]
     for plan in plans:
         radius = plan.settings["uncertainty"].radius

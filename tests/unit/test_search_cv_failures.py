@@ -91,9 +91,13 @@ def test_a_score_that_is_not_finite_is_a_failed_fold():
 
 def test_one_metric_that_fails_of_several_does_not_fail_the_fold():
     several = search(
-        SVC(), GRID, n_evaluations=99, scoring=["accuracy", "roc_auc"], refit="accuracy",
+        SVC(),
+        GRID,
+        n_evaluations=99,
+        scoring=["accuracy", "roc_auc"],
+        refit="accuracy",
         error_score=-2.0,
-    )  # fmt: skip
+    )
     with pytest.warns(FitFailedWarning):
         several.fit(X, Y)
     assert (scores_of(several.cv_results_, 3, "test_roc_auc") == -2.0).all()

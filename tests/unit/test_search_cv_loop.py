@@ -13,11 +13,11 @@ from sklearn.datasets import make_regression
 from sklearn.linear_model import Ridge
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.parameters import Choice, Float
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.search_cv.fold_fit import FoldFit
 from drbqo_ray.search_cv.fold_search import Search, SearchPlan
-from drbqo_ray.space import Space
+from drbqo_ray.space.parameters import Choice, Float
+from drbqo_ray.space.space import Space
 
 FOLDS = 3
 

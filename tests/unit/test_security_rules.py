@@ -12,10 +12,18 @@ PACKAGE = Path(__file__).parents[2] / "drbqo_ray"
 FORBIDDEN_MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "_pickle"}
 FORBIDDEN_BUILTINS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_CALLS = {
-    "yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.full_load",
-    "yaml.full_load_all", "joblib.load", "ray.cloudpickle.load", "ray.cloudpickle.loads",
-    "os.system", "os.popen",
-}  # fmt: skip
+    "yaml.load",
+    "yaml.load_all",
+    "yaml.unsafe_load",
+    "yaml.unsafe_load_all",
+    "yaml.full_load",
+    "yaml.full_load_all",
+    "joblib.load",
+    "ray.cloudpickle.load",
+    "ray.cloudpickle.loads",
+    "os.system",
+    "os.popen",
+}
 FORBIDDEN_NAMES = {"UnsafeLoader", "FullLoader", "CUnsafeLoader", "CFullLoader"}
 # An exception of the user's estimator travels between processes of one Ray cluster, as all of
 # Ray's own data does; nothing on disk is ever unpickled.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drbqo_ray.cluster.slots import capacity, check_resources
+from drbqo_ray.runtime.slots import capacity, check_resources
 
 
 def node(**offer: float) -> dict[str, object]:

@@ -10,8 +10,8 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.normal_parameter import Normal
-from drbqo_ray.space import as_space
+from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.space import as_space
 from tests.hostile_objects import WithoutEquals, WithoutFloat, WithoutRepr
 
 INF, NAN = float("inf"), float("nan")
@@ -381,8 +381,11 @@ def test_a_log_range_of_a_few_floats_reaches_them_all():
 def test_numpy_scalars_in_a_parameter_become_plain_numbers():
     item = dr.Float(np.float16(-60000), np.float16(60000), log=np.False_, step=np.float32(0.5))
     assert [type(part) for part in (item.low, item.high, item.log, item.step)] == [
-        float, float, bool, float,
-    ]  # fmt: skip
+        float,
+        float,
+        bool,
+        float,
+    ]
     whole = dr.Int(np.int8(-100), np.int8(100), step=np.int8(1))
     assert whole.count == 201
     assert "np." not in repr(whole) + repr(item)

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.parameters import Choice, Float, Int
-from drbqo_ray.space import Space
-from drbqo_ray.space_file import MAX_BYTES, parse_space, read_space
+from drbqo_ray.space.file import MAX_BYTES, parse_space, read_space
+from drbqo_ray.space.parameters import Choice, Float, Int
+from drbqo_ray.space.space import Space
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 11)
@@ -83,7 +83,7 @@ def test_numbers_with_an_exponent_need_no_dot(space: str) -> None:
         ("- a\n- b", 1, "mapping"),
         ("", 1, "empty file"),
     ],
-)  # fmt: skip
+)
 def test_every_mistake_is_named_with_its_line(text: str, line: int, words: str) -> None:
     with pytest.raises(InvalidInput) as error:
         parse_space(text, "space.yaml")
@@ -158,10 +158,54 @@ def test_any_bytes_give_a_space_or_a_clear_error(data: bytes) -> None:
 
 
 WORDS = st.sampled_from(
-    ["a", "b", "type", "float", "int", "choice", "low", "high", "step", "options", "when", "log",
-     "1", "-1", "0", "1e3", "1e-3", ".5", "x", "true", "~", "''", "9e999", "[", "]", "{", "}", ",",
-     ":", "-", "?", "!", "&", "*", "|", ">", "'", '"', "#", "%", "\n", "\n  ", ": ", "- ", " "]
-)  # fmt: skip
+    [
+        "a",
+        "b",
+        "type",
+        "float",
+        "int",
+        "choice",
+        "low",
+        "high",
+        "step",
+        "options",
+        "when",
+        "log",
+        "1",
+        "-1",
+        "0",
+        "1e3",
+        "1e-3",
+        ".5",
+        "x",
+        "true",
+        "~",
+        "''",
+        "9e999",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "-",
+        "?",
+        "!",
+        "&",
+        "*",
+        "|",
+        ">",
+        "'",
+        '"',
+        "#",
+        "%",
+        "\n",
+        "\n  ",
+        ": ",
+        "- ",
+        " ",
+    ]
+)
 
 
 @settings(deadline=None, max_examples=150)

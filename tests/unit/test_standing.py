@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray.cluster.callbacks import Callbacks
-from drbqo_ray.cluster.keeper import Snapshot
-from drbqo_ray.cluster.standing import Standing
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.report.timeline import Timing, draw_up
+from drbqo_ray.runtime.callbacks import Callbacks
+from drbqo_ray.runtime.coordinator import Snapshot
+from drbqo_ray.runtime.status import RunStatus
 
 
 class Display:
@@ -37,7 +37,7 @@ class Run:
         self.now = 100.0
         self.slots = slots
         self.display = Display()
-        self.standing = Standing(Callbacks([self.display]), lambda: self.slots, lambda: self.now)
+        self.standing = RunStatus(Callbacks([self.display]), lambda: self.slots, lambda: self.now)
 
     def start(self, id: int, run: str = "a") -> None:
         self.standing.started(run, Suggestion(id, {}, id % 3, 0))

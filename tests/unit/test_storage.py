@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from drbqo_ray.cluster.run_many import run_many
-from drbqo_ray.cluster.run_problem import RunProblem
-from drbqo_ray.cluster.runner import run
-from drbqo_ray.cluster.storage import begin, find_place, prepare
-from drbqo_ray.cluster_access import ClusterRefused
 from drbqo_ray.errors import JournalError, ProblemChanged
-from drbqo_ray.journal import JOURNAL
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.runtime.cluster_access import ClusterRefused
+from drbqo_ray.runtime.run import run
+from drbqo_ray.runtime.run_many import run_many
+from drbqo_ray.storage.journal import JOURNAL
+from drbqo_ray.storage.location import begin, find_location, prepare
 from tests.fold_objectives import SPACE, smooth
 from tests.journal_checks import records_of
 
@@ -44,16 +44,24 @@ def test_a_run_that_the_cluster_check_refuses_leaves_nothing_for_a_second_try(tm
 
 @pytest.mark.usefixtures("unsafe_cluster")
 def test_a_run_that_is_there_outlives_a_refusal(tmp_path):
-    begin(find_place(tmp_path / "run", None), problem_of(), resume=False)
+    begin(find_location(tmp_path / "run", None), problem_of(), resume=False)
     content = (tmp_path / "run" / JOURNAL).read_bytes()
     with pytest.raises(ClusterRefused):
-        run(smooth, SPACE, 3, n_evaluations=2, method="random", storage=tmp_path / "run",
-            progress=False, resume=True)  # fmt: skip
+        run(
+            smooth,
+            SPACE,
+            3,
+            n_evaluations=2,
+            method="random",
+            storage=tmp_path / "run",
+            progress=False,
+            resume=True,
+        )
     assert (tmp_path / "run" / JOURNAL).read_bytes() == content
 
 
 def test_looking_at_an_empty_place_makes_nothing_and_beginning_makes_the_journal(tmp_path):
-    place = find_place(tmp_path / "deep" / "run", None)
+    place = find_location(tmp_path / "deep" / "run", None)
     assert prepare(place, problem_of(), resume=False).outcomes == {}
     assert not list(tmp_path.iterdir())
     begin(place, problem_of(), resume=False)
@@ -63,7 +71,7 @@ def test_looking_at_an_empty_place_makes_nothing_and_beginning_makes_the_journal
 
 
 def test_a_run_that_appeared_since_the_look_is_not_taken_over(tmp_path):
-    place = find_place(tmp_path / "run", None)
+    place = find_location(tmp_path / "run", None)
     prepare(place, problem_of(), resume=False)
     begin(place, problem_of(1), resume=False)
     with pytest.raises(JournalError, match="resume=True"):
@@ -74,7 +82,7 @@ def test_a_run_that_appeared_since_the_look_is_not_taken_over(tmp_path):
 
 def test_a_place_below_a_file_is_refused_and_nothing_is_made(tmp_path):
     (tmp_path / "file").touch(mode=0o700)  # what a directory would need
-    place = find_place(tmp_path / "file" / "deep" / "run", None)
+    place = find_location(tmp_path / "file" / "deep" / "run", None)
     with pytest.raises(JournalError, match=r"file: it is not a directory\. Choose storage"):
         prepare(place, problem_of(), resume=False)
     assert [path.name for path in tmp_path.rglob("*")] == ["file"]
@@ -84,7 +92,7 @@ def test_a_place_below_a_file_is_refused_and_nothing_is_made(tmp_path):
 def test_a_place_without_the_right_to_make_a_run_is_refused(tmp_path, monkeypatch, right):
     # Root may write anywhere, so the answer of the system is put in its place.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & right)
-    place = find_place(tmp_path / "deep" / "run", None)
+    place = find_location(tmp_path / "deep" / "run", None)
     with pytest.raises(JournalError, match="you may not write there"):
         prepare(place, problem_of(), resume=False)
     assert not list(tmp_path.iterdir())

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import drbqo_ray as dr
-from drbqo_ray.cluster.fits_beside import FitsBeside
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments import optimum, theory
 from drbqo_ray.experiments.cell import cells_of, run_cell
 from drbqo_ray.experiments.presets import find_preset
 from drbqo_ray.experiments.synthetic import SURFACES
 from drbqo_ray.plots import facts_of
+from drbqo_ray.runtime.background_fit import BackgroundFit
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.threads import Library, one_thread
 from tests import quick_search, tune_trials
@@ -175,8 +175,8 @@ class TestEveryWayIn:
         assert allowed() == {THREADS}
 
     def test_a_fit_in_a_thread_of_its_own(self, monkeypatch):
-        monkeypatch.setattr("drbqo_ray.cluster.fits_beside.SMALL", 4)
-        opt, fits = told(), FitsBeside()
+        monkeypatch.setattr("drbqo_ray.runtime.background_fit.SMALL", 4)
+        opt, fits = told(), BackgroundFit()
         opt.ask()
         spend(opt, 1)
         seen = watch(monkeypatch)
@@ -194,9 +194,14 @@ class TestEveryWayIn:
             return float(estimator.score(X, y))
 
         RobustSearchCV(
-            quick_search.SVC(), quick_search.SPACE, cv=3, n_evaluations=10, scoring=score,
-            random_state=0, n_jobs=1,
-        ).fit(quick_search.X, quick_search.Y)  # fmt: skip
+            quick_search.SVC(),
+            quick_search.SPACE,
+            cv=3,
+            n_evaluations=10,
+            scoring=score,
+            random_state=0,
+            n_jobs=1,
+        ).fit(quick_search.X, quick_search.Y)
         assert seen
         assert all(numbers == {1} for numbers in seen)
         assert all(numbers == {THREADS} for numbers in own), "the user's code has its own threads"
@@ -239,7 +244,7 @@ class TestEveryWayIn:
     def test_a_set_that_factorizes_a_matrix(self, monkeypatch):
         seen = []
         monkeypatch.setattr(
-            "drbqo_ray.core.mmd_ball.cho_factor", lambda K: seen.append(allowed()) or (K, False)
+            "drbqo_ray.core.sets.mmd.cho_factor", lambda K: seen.append(allowed()) or (K, False)
         )
         dr.MMDBall(0.3, np.eye(4))
         assert seen == [{1}]
@@ -266,8 +271,11 @@ def asks_with(threads: int | None) -> list:
     own = {} if threads is None else dict.fromkeys(variables, str(threads))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        env=kept | own | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=kept | own | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drbqo_ray.errors import DrbqoError, InvalidInput
-from drbqo_ray.journal_format import has_right_checksum
+from drbqo_ray.storage.format import has_right_checksum
 from drbqo_ray.tune_searcher import DRBQOSearch
 from drbqo_ray.tune_searcher.state import DamagedState, decode_state, encode_state
 from tests.tune_trials import ready, run

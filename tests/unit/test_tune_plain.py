@@ -11,8 +11,8 @@ from ray import tune
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput, ProblemChanged
 from drbqo_ray.tune_searcher import DRBQOSearch
-from drbqo_ray.tune_searcher.plain import plain
 from drbqo_ray.tune_searcher.space import TuneSpace
+from drbqo_ray.types import plain
 from tests.tune_trials import SPACE, ready, run
 
 NUMPY = {

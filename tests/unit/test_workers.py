@@ -203,8 +203,13 @@ def test_the_network_is_the_one_of_the_paper():
     block = ["Conv2d", "ReLU", "MaxPool2d", "Dropout"]
     assert kinds == [*block, *block, "Flatten", "Linear"]
     assert [tuple(p.shape) for p in net.parameters()] == [
-        (32, 1, 5, 5), (32,), (64, 32, 5, 5), (64,), (10, 3136), (10,),
-    ]  # fmt: skip
+        (32, 1, 5, 5),
+        (32,),
+        (64, 32, 5, 5),
+        (64,),
+        (10, 3136),
+        (10,),
+    ]
     assert [layer.p for layer in net if isinstance(layer, torch.nn.Dropout)] == [0.1, 0.2]
     assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
     bound = (6 / (25 + 32 * 25)) ** 0.5

@@ -9,8 +9,11 @@ import numpy as np
 
 from drbqo_ray.experiments.figures.style import NAMES, look
 from drbqo_ray.experiments.metrics import best_so_far, interval
-from drbqo_ray.experiments.results import Array, Results
+from drbqo_ray.experiments.results import (
+    Results,
+)
 from drbqo_ray.experiments.table import shown_values
+from drbqo_ray.types import Array
 
 
 def draw_curve(axis: Any, values: Array, label: str, **style: Any) -> None:
@@ -18,8 +21,14 @@ def draw_curve(axis: Any, values: Array, label: str, **style: Any) -> None:
     band = interval(values)
     steps = np.arange(values.shape[1])
     (line,) = axis.plot(steps, band.mean, label=label, **style)
-    axis.fill_between(steps, band.mean - band.half, band.mean + band.half,
-                      color=line.get_color(), alpha=0.15, linewidth=0)  # fmt: skip
+    axis.fill_between(
+        steps,
+        band.mean - band.half,
+        band.mean + band.half,
+        color=line.get_color(),
+        alpha=0.15,
+        linewidth=0,
+    )
 
 
 def draw_methods(

@@ -10,9 +10,13 @@ import numpy as np
 from drbqo_ray.experiments.figures.curves import draw_curve, draw_methods
 from drbqo_ray.experiments.figures.simplex import draw_simplex
 from drbqo_ray.experiments.figures.style import DASHES, NAMES, RADIUS_SHADES, look, new_figure, save
-from drbqo_ray.experiments.results import TRAJECTORY, Array, Results
+from drbqo_ray.experiments.results import (
+    TRAJECTORY,
+    Results,
+)
 from drbqo_ray.experiments.synthetic import SURFACES
 from drbqo_ray.experiments.table import caption
+from drbqo_ray.types import Array
 
 SHOWN_RADIUS = 1.0
 _QUADRATURE_NODES = 40
@@ -44,8 +48,9 @@ def draw_surface(results: Results) -> None:
     figure, axes = new_figure(2, width=3.6, height=3.0)
     titles = ("(a) true mean", "(b) mean over 10 samples")
     for axis, values, title in zip(axes[0], surfaces, titles, strict=True):
-        lines = axis.contour(ticks, ticks, values.reshape(81, 81), 14, cmap="Greys_r",
-                             linewidths=0.7)  # fmt: skip
+        lines = axis.contour(
+            ticks, ticks, values.reshape(81, 81), 14, cmap="Greys_r", linewidths=0.7
+        )
         axis.clabel(lines, fontsize=5)
         for method, path in _trajectories(results, radius).items():
             axis.plot(*path.T, label=NAMES[method], **look(method))
@@ -87,8 +92,9 @@ def draw_values(results: Results) -> None:
     draw_methods(axes[0, 0], results, shown, radius, "mean")
     for k, rho in enumerate(results.radii):
         values = results.values["drbqo", rho, "mean"]
-        draw_curve(axes[0, 1], values, f"rho = {rho:g}", color=RADIUS_SHADES[k],
-                   linestyle=DASHES[k])  # fmt: skip
+        draw_curve(
+            axes[0, 1], values, f"rho = {rho:g}", color=RADIUS_SHADES[k], linestyle=DASHES[k]
+        )
     for axis, title in zip(axes[0], (f"(a) methods, rho = {radius:g}", "(b) DRBQO"), strict=True):
         axis.set(title=title, xlabel="evaluations t", ylabel="mean over samples", ylim=(-1.6, -0.5))
         for height in (-0.5924, -np.log(2)):

@@ -40,8 +40,13 @@ def draw_svm(folder: Path, parts: list[Results]) -> None:
         row[0].set_title(f"{results.run['experiment']}, rho = {radius:g}")
         for k, rho in enumerate(results.radii):
             accuracy = 1 - results.values["drbqo", rho, "test_error"]
-            draw_curve(row[1], accuracy, f"DRBQO, rho = {rho:g}", color=RADIUS_SHADES[k],
-                       linestyle=DASHES[k])  # fmt: skip
+            draw_curve(
+                row[1],
+                accuracy,
+                f"DRBQO, rho = {rho:g}",
+                color=RADIUS_SHADES[k],
+                linestyle=DASHES[k],
+            )
         row[1].set(title=results.run["experiment"], xlabel="evaluations t")
         for axis in row:
             axis.set_ylabel("test accuracy")
@@ -66,10 +71,16 @@ def draw_errors(folder: Path, parts: list[Results]) -> None:
                 values = shown_values(results, method, radius, "test_error")
                 points.append(interval(values[:, -1]) if values is not None else None)
             kept = [(r, p) for r, p in zip(results.radii, points, strict=True) if p is not None]
-            axis.errorbar([r for r, _ in kept], [float(p.mean) for _, p in kept],
-                          [float(p.half) for _, p in kept], label=NAMES[method], capsize=2,
-                          **look(method))  # fmt: skip
-        axis.set(xscale="log", xlabel="rho", ylabel="test error (%)",
-                 title=results.run["experiment"])  # fmt: skip
+            axis.errorbar(
+                [r for r, _ in kept],
+                [float(p.mean) for _, p in kept],
+                [float(p.half) for _, p in kept],
+                label=NAMES[method],
+                capsize=2,
+                **look(method),
+            )
+        axis.set(
+            xscale="log", xlabel="rho", ylabel="test error (%)", title=results.run["experiment"]
+        )
         axis.legend(fontsize=6)
     save(figure, folder, "figure-table1", caption(parts[0]))

@@ -27,9 +27,14 @@ def draw_simplex(folder: Path) -> None:
     axis.set_aspect("equal")
     axis.axis("off")
     axis.legend(loc="upper left", frameon=False, fontsize=7)
-    save(figure, folder, "figure2", "Weights over three contexts within chi-square distance rho of"
-         " the uniform ones (the cross); from rho = (n-1)/2 = 1 on the ball is the whole"
-         " simplex.")  # fmt: skip
+    save(
+        figure,
+        folder,
+        "figure2",
+        "Weights over three contexts within chi-square distance rho of"
+        " the uniform ones (the cross); from rho = (n-1)/2 = 1 on the ball is the whole"
+        " simplex.",
+    )
 
 
 def _ball(axis: Any, radius: float, k: int) -> None:
@@ -38,8 +43,13 @@ def _ball(axis: Any, radius: float, k: int) -> None:
     second = np.array([1.0, 1.0, -2.0]) / np.sqrt(6)
     directions = np.outer(np.cos(angles), first) + np.outer(np.sin(angles), second)
     length = np.sqrt(2 * radius / 3)
-    reach = np.min(np.where(directions < -1e-12, -1 / 3 / np.minimum(directions, -1e-12), np.inf),
-                   axis=1)  # fmt: skip
+    reach = np.min(
+        np.where(directions < -1e-12, -1 / 3 / np.minimum(directions, -1e-12), np.inf), axis=1
+    )
     weights = 1 / 3 + directions * np.minimum(length, reach)[:, None]
-    axis.plot(*(weights @ _CORNERS).T, color=RADIUS_SHADES[k], linestyle=DASHES[k],
-              label=f"rho = {radius:g}")  # fmt: skip
+    axis.plot(
+        *(weights @ _CORNERS).T,
+        color=RADIUS_SHADES[k],
+        linestyle=DASHES[k],
+        label=f"rho = {radius:g}",
+    )

@@ -44,16 +44,22 @@ DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), "-.", (0, (1, 1)), (0, (5, 1, 1, 1)
 def look(method: str) -> dict[str, Any]:
     """Arguments of `plot` for a method."""
     color, dash, marker = _LOOKS[method]
-    return {"color": color, "linestyle": dash, "marker": marker, "markevery": 0.2,
-            "markersize": 4, "linewidth": 1.8 if method == "drbqo" else 1.2}  # fmt: skip
+    return {
+        "color": color,
+        "linestyle": dash,
+        "marker": marker,
+        "markevery": 0.2,
+        "markersize": 4,
+        "linewidth": 1.8 if method == "drbqo" else 1.2,
+    }
 
 
 def new_figure(columns: int, rows: int = 1, width: float = 3.1, height: float = 2.6) -> Any:
     """A figure and its axes (rows, columns), with fixed fonts."""
-    plt.rcParams.update({"font.size": 8, "axes.grid": True, "grid.alpha": 0.3,
-                         "pdf.fonttype": 42})  # fmt: skip
-    return plt.subplots(rows, columns, figsize=(width * columns, height * rows + 0.5),
-                        squeeze=False)  # fmt: skip
+    plt.rcParams.update({"font.size": 8, "axes.grid": True, "grid.alpha": 0.3, "pdf.fonttype": 42})
+    return plt.subplots(
+        rows, columns, figsize=(width * columns, height * rows + 0.5), squeeze=False
+    )
 
 
 def save(figure: Any, folder: Path, stem: str, caption: str) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from drbqo_ray.experiments.figures.style import new_figure, save
-from drbqo_ray.experiments.results import Array
 from drbqo_ray.experiments.theory import CURVES, NOISE
+from drbqo_ray.types import Array
 
 LATE = 0.2
 """The slope is that of the curve from this share of the horizon on."""
@@ -40,10 +40,20 @@ def draw_theory(folder: Path) -> None:
     axis.plot(T, regret, "k-", linewidth=1.8, label=f"DRBQO, late slope {slope:.2f}")
     low = np.maximum(regret - curves["half_width"], 1e-3)
     axis.fill_between(T, low, regret + curves["half_width"], color="k", alpha=0.15)
-    axis.plot(T, curves["bound_mended"], color="#0072B2", linestyle="-.",
-              label="theorem 2 with log(1 + 1/noise)")  # fmt: skip
-    axis.plot(T, curves["bound_printed"], color="#D55E00", linestyle=(0, (4, 2)),
-              label="theorem 2 as printed")  # fmt: skip
+    axis.plot(
+        T,
+        curves["bound_mended"],
+        color="#0072B2",
+        linestyle="-.",
+        label="theorem 2 with log(1 + 1/noise)",
+    )
+    axis.plot(
+        T,
+        curves["bound_printed"],
+        color="#D55E00",
+        linestyle=(0, (4, 2)),
+        label="theorem 2 as printed",
+    )
     axis.plot(T, regret[0] * T, color="#888888", linestyle=":", label="linear growth")
     axis.set(xscale="log", yscale="log", xlabel="T", ylabel="cumulative regret")
     axis.legend(fontsize=6)
@@ -55,7 +65,7 @@ def draw_theory(folder: Path) -> None:
 def _summary(curves: dict[str, Array], run: dict[str, object], slope: float) -> str:
     last = {name: float(values[-1]) for name, values in curves.items()}
     printed = 2 * curves["greedy_gain"] / (1 - 1 / np.e) / (1 + 1 / NOISE)
-    mended = 2 * curves["greedy_gain"] / np.log1p(1 / NOISE)
+    fixed = 2 * curves["greedy_gain"] / np.log1p(1 / NOISE)
     lines = [
         "# Theorem 2 in numbers\n",
         f"- Command: `{run['command']}`",
@@ -68,6 +78,6 @@ def _summary(curves: dict[str, Array], run: dict[str, object], slope: float) -> 
         f"| bound with log(1 + 1/noise) | {last['bound_mended']:.4g} |",
         f"| sum of variances at the chosen pairs | {last['variance_sum']:.4g} |",
         f"| its bound as printed, 2 gamma / (1 + 1/noise) | {printed[-1]:.4g} |",
-        f"| its bound with log(1 + 1/noise), from the greedy gain | {mended[-1]:.4g} |",
+        f"| its bound with log(1 + 1/noise), from the greedy gain | {fixed[-1]:.4g} |",
     ]
     return "\n".join(lines) + "\n"

@@ -39,9 +39,12 @@ class Scale:
 
     @staticmethod
     def around(
-        values: Sequence[float], start: float, end: float, least: float = -math.inf,
+        values: Sequence[float],
+        start: float,
+        end: float,
+        least: float = -math.inf,
         most: float = math.inf,
-    ) -> Scale:  # fmt: skip
+    ) -> Scale:
         """A scale with a little room around all finite values, which lie between least and most:
         beyond these ends there is none."""
         finite = [value for value in values if math.isfinite(value)] or [0.0]
@@ -93,9 +96,13 @@ def _power(value: float) -> int:
 
 
 def bottom_axis(
-    scale: Scale, y: float, label: str, ticks: Sequence[float] | None = None,
-    words: Sequence[str] | None = None, lines: int = 1,
-) -> list[Markup]:  # fmt: skip
+    scale: Scale,
+    y: float,
+    label: str,
+    ticks: Sequence[float] | None = None,
+    words: Sequence[str] | None = None,
+    lines: int = 1,
+) -> list[Markup]:
     """A horizontal axis at height y with its ticks and its label below.
 
     Words that have no room are left out, the first and the last one last of all; with several

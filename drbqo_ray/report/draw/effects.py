@@ -32,11 +32,16 @@ def draw_importance(importance: Importance) -> Markup:
         marks += [
             text(words if len(words) <= 26 else words[:25] + "…", LEFT - 10, y + 16, "name", "end"),
             element(
-                "rect", tip(f"{words}: {percent(effect)}"), x=LEFT, y=y + 3,
-                width=max(scale(effect) - LEFT, 0.75), height=ROW - 6, cls="bar robust mark",
+                "rect",
+                tip(f"{words}: {percent(effect)}"),
+                x=LEFT,
+                y=y + 3,
+                width=max(scale(effect) - LEFT, 0.75),
+                height=ROW - 6,
+                cls="bar robust mark",
             ),
             text(percent(effect), RIGHT + 10, y + 16, "value"),
-        ]  # fmt: skip
+        ]
     listed = ", ".join(f"{name_text(name)} {percent(effect)}" for name, effect in shown[:8])
     return figure(WIDTH, ROW * len(shown) + 6, "Importance of the parameters", f"{listed}.", marks)
 
@@ -69,9 +74,15 @@ def draw_slice(facts: Facts, part: Slice) -> Markup:
             f" ({digits.text(p.low)} to {digits.text(p.high)})"
         )
         marks.append(
-            element("circle", tip(tipped), cx=x(p.place), cy=y(p.robust),
-                    r=4.0 if part.categorical else 2.5, cls="dot robust mark")
-        )  # fmt: skip
+            element(
+                "circle",
+                tip(tipped),
+                cx=x(p.place),
+                cy=y(p.robust),
+                r=4.0 if part.categorical else 2.5,
+                cls="dot robust mark",
+            )
+        )
     best = (min if facts.minimize else max)(part.points, key=lambda p: p.robust)
     description = (
         f"The modelled robust score along {name_text(part.name)} is best at"

@@ -11,7 +11,7 @@ from drbqo_ray.report.draw.svg import element, figure, number, text, tip
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.timeline import Bar, Timeline
 from drbqo_ray.report.wording import percent, seconds
-from drbqo_ray.terminal import printable
+from drbqo_ray.runtime.terminal import printable
 
 WIDTH, LEFT, RIGHT, TOP = 860.0, 150.0, 840.0, 8.0
 LANES = 48
@@ -52,10 +52,14 @@ def _bars(facts: Facts, bars: list[Bar], x: Scale, box: tuple[float, float]) -> 
         )
         top, height = _height(box, bar.ok)
         yield element(
-            "rect", tip(words), x=x(bar.start), y=top,
-            width=max(x(bar.end) - x(bar.start), 0.8), height=height,
+            "rect",
+            tip(words),
+            x=x(bar.start),
+            y=top,
+            width=max(x(bar.end) - x(bar.start), 0.8),
+            height=height,
             cls=f"task mark {'ok' if bar.ok else 'failed'}",
-        )  # fmt: skip
+        )
 
 
 def _height(box: tuple[float, float], ok: bool) -> tuple[float, float]:

@@ -64,9 +64,12 @@ def _heads(facts: Facts, heat: HeatMap, column: float) -> Iterator[Markup]:
         words = facts.fold(fold) if column >= 56 else str(fold)
         hard = fold == heat.hardest
         yield text(
-            words[: max(3, int(column / 7))], LEFT + column * (j + 0.5), TOP - 10,
-            "head hard" if hard else "head", "middle",
-        )  # fmt: skip
+            words[: max(3, int(column / 7))],
+            LEFT + column * (j + 0.5),
+            TOP - 10,
+            "head hard" if hard else "head",
+            "middle",
+        )
 
 
 def _cell(
@@ -90,7 +93,9 @@ def _cell(
         if not cell.observed
         else None,
         text(
-            shown, x + column / 2, y + 16,
+            shown,
+            x + column / 2,
+            y + 16,
             f"value{' strong' if strength > 0.55 else ''}{'' if cell.observed else ' guess'}",
             "middle",
         )
@@ -99,7 +104,7 @@ def _cell(
         cls="mark",
         data_config=cell.config,
         data_fold=cell.fold,
-    )  # fmt: skip
+    )
 
 
 def _legend(facts: Facts, values: list[float], digits: Decimals, y: float) -> Iterator[Markup]:
@@ -107,9 +112,14 @@ def _legend(facts: Facts, values: list[float], digits: Decimals, y: float) -> It
     yield text(f"best {digits.text(best)}", LEFT, y + 12, "tick")
     for k in range(6):
         yield element(
-            "rect", x=LEFT + 100 + 26 * k, y=y, width=26, height=16, cls="cell",
+            "rect",
+            x=LEFT + 100 + 26 * k,
+            y=y,
+            width=26,
+            height=16,
+            cls="cell",
             fill_opacity=0.06 + 0.84 * k / 5,
-        )  # fmt: skip
+        )
     yield text(f"worst {digits.text(worst)}", LEFT + 266, y + 12, "tick")
     yield element("rect", x=LEFT + 420, y=y, width=26, height=16, cls="frame")
     yield element(

@@ -78,7 +78,8 @@ def _dots(
             f" ({digits.text(point.low)} to {digits.text(point.high)}), config {point.config}"
         )
         marks.append(
-            element("circle", tip(words), cx=x(place), cy=y(point.value), r=3.0,
-                    cls="dot robust mark")
-        )  # fmt: skip
+            element(
+                "circle", tip(words), cx=x(place), cy=y(point.value), r=3.0, cls="dot robust mark"
+            )
+        )
     return marks

@@ -37,9 +37,13 @@ def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
     ends = [(y(found.curves[number][-1]), (kind, number)) for kind, number in special]
     marks += _names([*ends, (y(found.best[-1]), ("best", -1))])
     return figure(
-        WIDTH, HEIGHT, "Robust score against the size of the set",
-        _description(found, digits), marks, overhang(y, LEFT),
-    )  # fmt: skip
+        WIDTH,
+        HEIGHT,
+        "Robust score against the size of the set",
+        _description(found, digits),
+        marks,
+        overhang(y, LEFT),
+    )
 
 
 def draw_shortfall(facts: Facts, found: RadiusPath) -> Markup:
@@ -113,9 +117,13 @@ def _changes(found: RadiusPath, x: Scale) -> list[Markup]:
     for change in found.changes:
         words = f"at {short(change.size, 4)} config {change.after} overtakes config {change.before}"
         marks.append(
-            element("g", tip(words), line(x(change.size), TOP, x(change.size), BOTTOM, "change"),
-                    cls="mark")
-        )  # fmt: skip
+            element(
+                "g",
+                tip(words),
+                line(x(change.size), TOP, x(change.size), BOTTOM, "change"),
+                cls="mark",
+            )
+        )
     return marks
 
 
@@ -124,10 +132,13 @@ def _dots(found: RadiusPath, x: Scale, y: Scale, digits: Decimals) -> list[Marku
         element(
             "circle",
             tip(f"{found.label} {short(size, 4)}: {digits.text(value)}, config {winner} is best"),
-            cx=x(size), cy=y(value), r=3.0, cls="dot best mark",
+            cx=x(size),
+            cy=y(value),
+            r=3.0,
+            cls="dot best mark",
         )
         for size, value, winner in zip(found.sizes, found.best, found.winners, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _names(ends: list[tuple[float, tuple[str, int]]]) -> list[Markup]:

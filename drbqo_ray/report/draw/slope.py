@@ -42,10 +42,13 @@ def draw_slope(facts: Facts, ranking: Ranking) -> Markup:
     marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
     longest = BOLD * max(len(f"config {row.number} (robust choice)") for row in right)
     return figure(
-        max(WIDTH, RIGHT + 40 + wide + longest), HEAD + ROW * len(right),
-        "Ranks by mean and by robust score", _description(ranking, right, digits),
-        [*marks, *labels], max(0.0, longest + wide + 34 - LEFT),
-    )  # fmt: skip
+        max(WIDTH, RIGHT + 40 + wide + longest),
+        HEAD + ROW * len(right),
+        "Ranks by mean and by robust score",
+        _description(ranking, right, digits),
+        [*marks, *labels],
+        max(0.0, longest + wide + 34 - LEFT),
+    )
 
 
 def _width(rows: list[ConfigRow], digits: Decimals) -> float:

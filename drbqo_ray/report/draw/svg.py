@@ -61,9 +61,13 @@ def path(points: Iterable[tuple[float, float]], cls: str, *children: Piece) -> M
 
 
 def figure(
-    width: float, height: float, label: str, description: str, children: Iterable[Piece],
+    width: float,
+    height: float,
+    label: str,
+    description: str,
+    children: Iterable[Piece],
     left: float = 0.0,
-) -> Markup:  # fmt: skip
+) -> Markup:
     """A picture with a name and a description for those who cannot see it; what it shows begins at
     -left."""
     return element(

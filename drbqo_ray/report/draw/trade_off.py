@@ -47,9 +47,15 @@ def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
         kind = _kind(facts, point)
         shape = "dot on-front" if point.on_front else "dot"
         marks.append(
-            element("circle", tip(words), cx=x(point.spread), cy=y(point.mean),
-                    r=6.0 if kind != "other" else 3.5, cls=f"{shape} {kind} mark")
-        )  # fmt: skip
+            element(
+                "circle",
+                tip(words),
+                cx=x(point.spread),
+                cy=y(point.mean),
+                r=6.0 if kind != "other" else 3.5,
+                cls=f"{shape} {kind} mark",
+            )
+        )
     marks += _names(facts, points, x, y)
     description = (
         f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"
@@ -93,7 +99,12 @@ def _names(facts: Facts, points: list[ParetoPoint], x: Scale, y: Scale) -> list[
         height = here[1] + (20 if below else -10)
         taken.append(here[1])
         marks.append(
-            text(f"config {point.number} ({kind} choice)", here[0] + (-10 if left else 10), height,
-                 f"name {kind}", "end" if left else "start")
-        )  # fmt: skip
+            text(
+                f"config {point.number} ({kind} choice)",
+                here[0] + (-10 if left else 10),
+                height,
+                f"name {kind}",
+                "end" if left else "start",
+            )
+        )
     return marks

@@ -44,14 +44,20 @@ def draw_weights(facts: Facts, weights: FoldWeights) -> Markup:
             element(
                 "g",
                 tip(words),
-                element("rect", x=LEFT, y=y + 4, width=max(scale(weight) - LEFT, 0.75),
-                        height=ROW - 8, cls="bar robust"),
+                element(
+                    "rect",
+                    x=LEFT,
+                    y=y + 4,
+                    width=max(scale(weight) - LEFT, 0.75),
+                    height=ROW - 8,
+                    cls="bar robust",
+                ),
                 line(scale(reference), y, scale(reference), y + ROW, "reference"),
                 cls="mark",
             ),
             text(f"{weight:.4f}", RIGHT + 70, y + 18, "value", "end"),
             text(score, RIGHT + 220, y + 18, "value", "end"),
-        ]  # fmt: skip
+        ]
     marks += bottom_axis(scale, bottom + 4, "weight of the fold; the upright line is its reference")
     heaviest = int(np.argmax(weights.weights))
     description = (

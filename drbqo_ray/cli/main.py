@@ -1,0 +1,466 @@
+"""The command line: drbqo run | resume | status | report | methods | demo | experiment.
+
+Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. A run that can recommend
+nothing has failed. Everything that can be checked is checked before the first fold is trained.
+Heavy modules are imported by the command that needs them, so that help is quick.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+
+from drbqo_ray.errors import (
+    DrbqoError,
+    InvalidInput,
+    JournalLocked,
+    ObjectiveError,
+    ProblemChanged,
+)
+from drbqo_ray.optimizer.methods import DEFAULT, METHODS
+from drbqo_ray.runtime.terminal import printable, printable_lines
+
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Radius(click.ParamType[Any]):
+    """A chi-square radius >= 0, or "auto"."""
+
+    name = "radius"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        """The number, or "auto"."""
+        if value == "auto":
+            return "auto"
+        try:
+            radius = float(value)
+        except ValueError:
+            radius = math.nan
+        if not 0 <= radius < math.inf:
+            self.fail(f"{value!r} must be a number >= 0, or auto.", param, ctx)
+        return radius
+
+
+class Resource(click.ParamType[Any]):
+    """NAME=AMOUNT."""
+
+    name = "name=amount"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, float]:
+        """The name and the amount."""
+        name, _, text = str(value).partition("=")
+        try:
+            amount = float(text)
+        except ValueError:
+            amount = math.nan
+        if not name.strip() or not 0 < amount < math.inf:
+            self.fail(f"{value!r} must look like A100=1.", param, ctx)
+        return name.strip(), amount
+
+
+class FailureLimit(click.ParamType[Any]):
+    """A number of failures, or "never"."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """The number, or "never"."""
+        if value == "never":
+            return "never"
+        try:
+            limit = int(value)
+        except ValueError:
+            limit = 0
+        if limit < 1:
+            self.fail(f"{value!r} must be a whole number >= 1, or never.", param, ctx)
+        return limit
+
+
+class Seconds(click.FloatRange):
+    """A time limit."""
+
+    name = "seconds"
+
+
+def _shared(command: Any) -> Any:
+    """The options that `run` and `resume` share: where and how folds are run."""
+    options = [
+        click.option("--cpus", type=click.FloatRange(min=0), help="CPUs of one fold (1)."),
+        click.option("--gpus", type=click.FloatRange(min=0), help="GPUs of one fold."),
+        click.option(
+            "--resources",
+            type=Resource(),
+            multiple=True,
+            metavar="NAME=AMOUNT",
+            help="Another resource of one fold; may be repeated.",
+        ),
+        click.option(
+            "--timeout", type=Seconds(min=0, min_open=True), help="Seconds one fold may take."
+        ),
+        click.option(
+            "--max-in-flight",
+            type=click.IntRange(min=1),
+            help="Most folds at a time; as many as fit by default.",
+        ),
+        click.option(
+            "--max-consecutive-failures",
+            type=FailureLimit(),
+            metavar="N",
+            help='Failures in a row that stop the run (10); with "never" no failures do.',
+        ),
+        click.option(
+            "--address",
+            envvar="RAY_ADDRESS",
+            show_envvar=True,
+            help='An existing cluster: "auto" or HOST:PORT. A local one is started by default.',
+        ),
+        click.option(
+            "--insecure", is_flag=True, help="Join a cluster without token authentication, too."
+        ),
+        click.option("--quiet", "-q", is_flag=True, help="Show no progress."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="drbqo_ray", prog_name="drbqo")
+def cli() -> None:
+    """Tune hyperparameters under cross-validation so that no fold is left behind.
+
+    Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. A run that can recommend
+    nothing has failed.
+    """
+
+
+@cli.command()
+@click.option("--objective", required=True, metavar="MODULE:ATTR", help="What scores a fold.")
+@click.option("--space", metavar="FILE", help="YAML file of the search space.")
+@click.option("--folds", type=click.IntRange(min=2), help="Number of folds.")
+@click.option("--evaluations", type=click.IntRange(min=1), required=True, help="Folds to train.")
+@click.option("--radius", type=Radius(), default="1", show_default=True, help='Or "auto".')
+@click.option("--storage", required=True, metavar="DIR", help="Where the journal is kept.")
+@click.option("--name", help="Name of the run below DIR; without it DIR is the run itself.")
+@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True)
+@click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--stop-when", metavar="RULE", help='Stop early, e.g. "loss < 0.002".')
+@_shared
+def run(
+    objective: str,
+    space: str | None,
+    folds: int | None,
+    evaluations: int,
+    radius: Any,
+    storage: str,
+    name: str | None,
+    method: str,
+    mode: str,
+    seed: int,
+    stop_when: str | None,
+    **how: Any,
+) -> None:
+    """Start a run: train EVALUATIONS single folds and recommend a config.
+
+    The objective is called as (config, fold, seed) and returns one number. --space and --folds may
+    be left out when it has the attributes `space` and `n_folds`.
+    """
+    with reported(BAD_USAGE):
+        check_new_run(storage, name)
+        what = load_problem(objective, space, folds)
+        what |= {"method": method, "uncertainty": radius, "mode": mode, "seed": seed}
+        what |= {"n_evaluations": evaluations, "storage": storage, "name": name}
+        what["stop_when"] = None if stop_when is None else stop_rule(stop_when)
+    execute(objective, what, how)
+
+
+@cli.command()
+@click.argument("directory", metavar="DIR")
+@click.option("--name", help="Name of the run below DIR, if it has one.")
+@click.option("--evaluations", type=click.IntRange(min=1), help="New total.")
+@click.option("--stop-when", metavar="RULE", help='Another stop rule, or "never".')
+@_shared
+def resume(
+    directory: str, name: str | None, evaluations: int | None, stop_when: str | None, **how: Any
+) -> None:
+    """Go on with the run in DIR from its journal.
+
+    Whatever you do not say stays as it was.
+    """
+    with reported(BAD_USAGE):
+        from drbqo_ray.cli.saved_run import SavedRun, resume_arguments
+
+        saved = SavedRun.read(directory, name)
+        what = resume_arguments(saved) | {"resume": True}
+        if evaluations is not None:
+            what["n_evaluations"] = evaluations
+        if stop_when is not None:
+            what["stop_when"] = stop_rule(stop_when)
+        if "n_evaluations" not in what:
+            raise InvalidInput(
+                "A run needs a number of evaluations.", "none in its journal", "Pass --evaluations."
+            )
+        over = saved.over(what["n_evaluations"], what.get("stop_when"))
+        objective = saved.run.problem.objective
+        if over is None:
+            load(objective)
+    if over is None:
+        execute(objective, what, how)
+    else:
+        click.echo(f"drbqo: nothing to do: {printable(over)}", err=True)
+        conclude(saved.result())
+
+
+@cli.command()
+@click.argument("directory", metavar="DIR")
+@click.option("--name", help="Name of the run below DIR, if it has one.")
+def status(directory: str, name: str | None) -> None:
+    """Show what the journal in DIR says; works while the run is under way."""
+    with reported(BAD_USAGE):
+        from drbqo_ray.cli.saved_run import SavedRun
+
+        for line in SavedRun.read(directory, name).lines():
+            click.echo(line)
+
+
+@cli.command()
+@click.argument("directory", metavar="DIR")
+@click.option("--name", help="Name of the run below DIR, if it has one.")
+@click.option(
+    "--out", metavar="FILE", help="Where the page goes; report.html in the run by default."
+)
+@click.option("--watch", is_flag=True, help="Serve the page on this machine while the run goes on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of --watch; any free one."
+)
+def report(directory: str, name: str | None, out: str | None, watch: bool, port: int) -> None:
+    """Make one offline HTML page of the run in DIR; works while the run is under way."""
+    with reported(BAD_USAGE):
+        from drbqo_ray.cli import report_command
+
+        if watch:
+            report_command.watch(directory, name, port)
+        else:
+            click.echo(report_command.write(directory, name, out))
+
+
+@cli.command()
+def methods() -> None:
+    """List the methods that --method takes."""
+    for name, method in METHODS.items():
+        click.echo(f"{name:<16}{method.propose:<15}{method.context_rule:<10}{method.report}")
+
+
+@cli.command()
+@click.option("--evaluations", type=click.IntRange(min=1), default=60, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def demo(evaluations: int, seed: int) -> None:
+    """See a run on bundled data, and what robustness changes."""
+    with reported(FAILED):
+        from drbqo_ray.cli.demo import main as show
+
+        sys.exit(show(evaluations, seed))
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--preset", type=click.Choice(["paper", "small"]), default="paper", show_default=True)
+@click.option("--storage", metavar="DIR", help="Where journals are kept; go on with what is there.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Repetitions, instead of the preset's.")
+@click.option("--out", metavar="DIR", help="Where CSV files, tables and figures go.")
+@click.option("--redraw", is_flag=True, help="Only draw anew from the CSV files; run nothing.")
+def experiment(
+    name: str, preset: str, storage: str | None, seeds: int | None, out: str | None, redraw: bool
+) -> None:
+    """Run experiment NAME of the paper: logistic, synthetic, svm, mnist or theory."""
+    with reported(BAD_USAGE):
+        from drbqo_ray.experiments.command import main as reproduce
+
+        click.echo(f"results in {reproduce(name, preset, storage, seeds, out, redraw)}")
+
+
+def check_new_run(storage: str, name: str | None) -> None:
+    """Raise InvalidInput when there is a run already; nothing is created."""
+    from drbqo_ray.storage.journal import JOURNAL
+    from drbqo_ray.storage.location import find_location
+
+    place = find_location(storage, name)
+    if place.remote is None and (place.directory / JOURNAL).exists():
+        raise InvalidInput(
+            "A new run needs a directory without a run.",
+            str(place.directory),
+            f"Go on with `drbqo resume {place.directory}`, or choose another --storage.",
+        )
+
+
+def make_storage(storage: str, name: str | None) -> None:
+    """Make the directory of the run; DrbqoError when that fails or it cannot be written to."""
+    from drbqo_ray.storage.directory import as_journal_error, make_directory
+    from drbqo_ray.storage.location import find_location
+
+    place = find_location(storage, name)
+    if place.remote is not None:
+        return
+    with as_journal_error(f"make {place.directory}", "Choose a --storage you may write to."):
+        make_directory(place.directory)
+    if not os.access(place.directory, os.W_OK | os.X_OK):
+        raise InvalidInput(
+            "The storage must be a directory you may write to.",
+            str(place.directory),
+            "Choose another --storage.",
+        )
+
+
+def load_problem(objective: str, space: str | None, folds: int | None) -> dict[str, Any]:
+    """The space and the contexts of a run, from the options or from the objective."""
+    from drbqo_ray.space.file import read_space
+
+    given = None if space is None else read_space(space)
+    loaded = load(objective)
+    found = getattr(loaded, "space", None) if given is None else given
+    if found is None:
+        raise InvalidInput(
+            "A run needs a search space.", f"{objective} without `space`", "Pass --space FILE."
+        )
+    contexts = getattr(loaded, "n_folds", None) if folds is None else folds
+    if contexts is None:
+        raise InvalidInput(
+            "A run needs a number of folds.", f"{objective} without `n_folds`", "Pass --folds N."
+        )
+    from drbqo_ray.objective import check_folds
+    from drbqo_ray.space.space import as_space
+
+    check_folds(loaded, contexts)
+    return {"space": as_space(found), "contexts": contexts}
+
+
+def load(objective: str) -> Any:
+    """The objective that MODULE:ATTR names."""
+    from drbqo_ray.objective import load_objective
+
+    return load_objective(objective)
+
+
+def stop_rule(text: str) -> str | None:
+    """The stop rule if it can be read, None for "never"."""
+    from drbqo_ray.optimizer.stopping import StopRule
+
+    if text.strip() == "never":
+        return None
+    StopRule.parse(text)
+    return text
+
+
+def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
+    """Run it, print what came out, and end with the exit code."""
+    with reported(BAD_USAGE):
+        if how["address"] is not None:
+            from drbqo_ray.runtime.display import waiting
+
+            with waiting(f"joining Ray at {how['address']}", not how["quiet"]):
+                from drbqo_ray.runtime.cluster_access import connect
+
+                connect(how["address"], how["insecure"])
+        make_storage(what["storage"], what["name"])
+    with reported(FAILED), left_at_once():
+        from drbqo_ray.runtime.run import run as start
+
+        result = start(
+            objective,
+            what.pop("space"),
+            what.pop("contexts"),
+            progress=not how["quiet"],
+            **what | limits(how),
+        )
+    conclude(result)
+
+
+def limits(how: dict[str, Any]) -> dict[str, Any]:
+    """The options about folds that were given, as arguments of `run`."""
+    needs = dict(how["resources"])
+    needs |= {name: how[key] for name, key in (("CPU", "cpus"), ("GPU", "gpus")) if how[key]}
+    if how["cpus"] == 0:
+        needs["CPU"] = 0.0
+    found = {
+        "resources": needs or None,
+        "max_in_flight": how["max_in_flight"],
+        "timeout_seconds": how["timeout"],
+        "max_consecutive_failures": how["max_consecutive_failures"],
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    return {name: None if value == "never" else value for name, value in given.items()}
+
+
+def conclude(result: Any) -> None:
+    """Print the result, and end with the exit code that says how the run ended."""
+    from drbqo_ray.cli.saved_run import coverage_line, recommendation_lines
+
+    click.echo(f"run        {printable(result.storage)}")
+    if result.stop_reason is not None:
+        click.echo(f"stopped    {printable(result.stop_reason)}")
+    click.echo(coverage_line(result.coverage))
+    for line in recommendation_lines(result.recommendation, result.certainty):
+        click.echo(line)
+    if result.stopped == "interrupted":
+        click.echo(f"drbqo: interrupted; go on with `drbqo resume {result.storage}`", err=True)
+        raise SystemExit(INTERRUPTED)
+    if result.recommendation is None:
+        click.echo(f"drbqo: {printable_lines(nothing_recommended(result))}", err=True)
+        raise SystemExit(FAILED)
+
+
+def nothing_recommended(result: Any) -> str:
+    """Why a run has no recommendation, with the traceback of its first failure."""
+    first = result.first_failure
+    why = "nothing can be recommended: every config has a failed fold."
+    if first is None:
+        return why
+    where = f"evaluation {first.id} (fold {first.context}, {first.config})"
+    return f"{why} The first failure was {where}:\n{first.reason}"
+
+
+@contextmanager
+def reported(code: int) -> Iterator[None]:
+    """End with one clear message instead of a traceback; misuse always ends with exit code 2."""
+    try:
+        yield
+    except DrbqoError as error:
+        misuse = (InvalidInput, ObjectiveError, ProblemChanged, JournalLocked)
+        click.echo(f"drbqo: {printable_lines(error)}", err=True)
+        raise SystemExit(BAD_USAGE if isinstance(error, misuse) else code) from None
+
+
+@contextmanager
+def left_at_once() -> Iterator[None]:
+    """End the process on a Ctrl-C that the run did not catch, without Ray's long leave-taking."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("drbqo: interrupted", err=True)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(INTERRUPTED)
+
+
+def main() -> None:
+    """Entry point of the command `drbqo`."""
+    try:
+        sys.exit(cli.main(prog_name="drbqo", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("drbqo: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

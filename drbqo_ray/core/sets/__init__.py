@@ -1,0 +1,1 @@
+"""Uncertainty sets: one file a set."""

@@ -1,0 +1,144 @@
+"""What has been evaluated, as arrays for the model and as a table of distinct configs.
+
+| symbol | meaning                                        | shape  |
+|--------|------------------------------------------------|--------|
+| Z      | model inputs of the evaluations, in order told | (N, d) |
+| c      | their context indices                          | (N,)   |
+| y      | their scores, larger is better, NaN if failed  | (N,)   |
+| U      | snapped points of the distinct configs         | (m, p) |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drbqo_ray.records import Config
+from drbqo_ray.space.space import Space
+from drbqo_ray.types import Array, Indices
+
+
+class Column:
+    """A growing array: rows are appended, a view of all rows is free."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        self._data = np.empty((16, *shape), dtype=dtype)
+        self._size = 0
+
+    def append(self, row: npt.ArrayLike) -> None:
+        """Add one row."""
+        if self._size == len(self._data):
+            self._data = np.concatenate([self._data, np.empty_like(self._data)])
+        self._data[self._size] = row
+        self._size += 1
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """All rows so far."""
+        return self._data[: self._size]
+
+
+class History:
+    """Evaluations in the order they were told, and the distinct configs among them.
+
+    Attributes:
+        configs: the distinct configs, in the order first told.
+    """
+
+    def __init__(self, space: Space, n_contexts: int) -> None:
+        self._space = space
+        self._sums = Column((n_contexts,), np.float64)
+        self._counts = Column((n_contexts,), np.float64)
+        self._Z = Column((space.n_features,), np.float64)
+        self._c = Column((), np.int64)
+        self._y = Column((), np.float64)
+        self._U = Column((len(space),), np.float64)
+        self._config_Z = Column((space.n_features,), np.float64)
+        self.configs: list[Config] = []
+        self._number: dict[bytes, int] = {}
+        self._failed: set[int] = set()
+        self._numbers = Column((), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._y.rows)
+
+    @property
+    def Z(self) -> Array:
+        """Model inputs (N, d)."""
+        return self._Z.rows
+
+    @property
+    def c(self) -> Indices:
+        """Context indices (N,)."""
+        return self._c.rows
+
+    @property
+    def U(self) -> Array:
+        """Distinct configs as snapped points (m, p), in the order first told."""
+        return self._U.rows
+
+    @property
+    def config_Z(self) -> Array:
+        """Distinct configs as model inputs (m, d)."""
+        return self._config_Z.rows
+
+    @property
+    def usable(self) -> Indices:
+        """Numbers of the distinct configs without a failed fold."""
+        kept = [k for k in range(len(self.U)) if k not in self._failed]
+        return np.array(kept, dtype=np.int64)
+
+    def table(self, numbers: Indices) -> Array:
+        """Mean score of configs in every context, NaN where there is none: (k,) -> (k, n)."""
+        sums, counts = self._sums.rows[numbers], self._counts.rows[numbers]
+        return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+
+    def number_of(self, u: Array) -> int | None:
+        """Number of the config at its snapped point u (p,), None if it was not evaluated."""
+        return self._number.get(u.tobytes())
+
+    def best_rows(self, count: int) -> Indices:
+        """Numbers of the distinct configs of the `count` best scores, each judged against the
+        mean of its own context."""
+        y = self.scores()
+        totals = np.bincount(self.c, weights=y)
+        means = totals / np.maximum(np.bincount(self.c), 1)
+        order = np.argsort(means[self.c] - y, kind="stable")[:count]
+        return np.unique(self._numbers.rows[order])
+
+    def scores(self) -> Array:
+        """Scores (N,) for the model: a failed evaluation counts as the worst score so far."""
+        y = self._y.rows.astype(np.float64)
+        failed = np.isnan(y)
+        if failed.any():
+            y[failed] = np.min(y[~failed]) if (~failed).any() else 0.0
+        return y
+
+    @property
+    def n_ok(self) -> int:
+        """Number of evaluations with a score."""
+        return int(np.count_nonzero(~np.isnan(self._y.rows.astype(np.float64))))
+
+    def add(self, config: Config, u: Array, context: int, score: float | None) -> None:
+        """Record an evaluation of a config at its snapped point u (p,); no score: it failed."""
+        key = u.tobytes()
+        z = self._space.features(u[None])[0]
+        if key not in self._number:
+            self._number[key] = len(self.U)
+            self.configs.append(config)
+            self._U.append(u)
+            self._config_Z.append(z)
+            self._sums.append(0.0)
+            self._counts.append(0.0)
+        number = self._number[key]
+        self._numbers.append(number)
+        if score is None:
+            self._failed.add(number)
+        else:
+            self._sums.rows[number, context] += score
+            self._counts.rows[number, context] += 1.0
+        self._Z.append(z)
+        self._c.append(context)
+        self._y.append(np.nan if score is None else score)

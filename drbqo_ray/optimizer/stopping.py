@@ -1,0 +1,94 @@
+"""Stop rules: when the answer is sure enough, further folds are saved."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.optimizer.certainty import Certainty
+
+Measure = Literal["loss", "probability"]
+RULE = re.compile(r"\s*(loss|probability)\s*([<>])\s*([-+.\w]+)\s*")
+CURE = 'Write e.g. "loss < 0.002" or "probability > 0.95".'
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a stop rule remembers of its last look at the certainty.
+
+    Attributes:
+        passed: looks in a row, this one included, at which the limit was passed.
+        next: outcomes at which it looks again.
+        stop_reason: what it said, None to go on.
+    """
+
+    passed: int
+    next: int
+    stop_reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain-data form."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(plain: Mapping[str, Any]) -> Look:
+        """The look with this plain-data form."""
+        return Look(plain["passed"], plain["next"], plain["stop_reason"])
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """Stop once a measure of `Certainty` has passed a limit twice in a row.
+
+    Attributes:
+        measure: "loss" (stop below the limit) or "probability" (stop above it).
+        limit: the limit.
+    """
+
+    measure: Measure
+    limit: float
+
+    @staticmethod
+    def parse(text: object) -> StopRule:
+        """The rule written as "loss < 0.002" or "probability > 0.95"."""
+        found = RULE.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise InvalidInput("A stop rule compares the loss or probability.", text, CURE)
+        measure, sign, number = found.groups()
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = math.nan
+        if not math.isfinite(limit):
+            raise InvalidInput("The limit of a stop rule is a finite number.", text, CURE)
+        if (measure, sign) not in (("loss", "<"), ("probability", ">")):
+            raise InvalidInput("A stop rule is loss < a or probability > a.", text, CURE)
+        if limit < 0 or (measure == "probability" and limit >= 1):
+            raise InvalidInput("A loss is at least 0, a probability below 1.", text, CURE)
+        return StopRule("loss" if measure == "loss" else "probability", limit)
+
+    def reached(self, certainty: Certainty) -> bool:
+        """Whether the limit has been passed."""
+        if self.measure == "loss":
+            return certainty.loss < self.limit
+        return certainty.probability > self.limit
+
+    def look(self, certainty: Certainty, evaluations: int, last: Look | None) -> Look:
+        """What to remember of a look after so many evaluations; the last one came before it."""
+        passed = (last.passed if last else 0) + 1 if self.reached(certainty) else 0
+        reason = self.reason(certainty, evaluations) if passed >= 2 else None
+        return Look(passed, evaluations + max(1, evaluations // 20), reason)
+
+    def reason(self, certainty: Certainty, evaluations: int) -> str:
+        """Why the search stops, as one sentence."""
+        value = certainty.loss if self.measure == "loss" else certainty.probability
+        sign = "<" if self.measure == "loss" else ">"
+        rule = f"{self.measure} {value:.3g} {sign} {self.limit:g}"
+        return f"sure enough after {evaluations} evaluations: {rule}"
+
+    def __str__(self) -> str:
+        return f"{self.measure} {'<' if self.measure == 'loss' else '>'} {self.limit:g}"

@@ -1,0 +1,397 @@
+"""The keeper of one run: its journal, its optimizer, and a thread that thinks ahead.
+
+Three parties meet here. `tell` writes outcomes to the journal, puts them in the inbox and returns:
+it never waits for the model. The thinking thread alone touches the optimizer: it applies the inbox
+in the order of the journal, asks whether the answer is sure enough to stop, then makes suggestions,
+writes them to the journal and puts them on the shelf. `take` waits until the suggestion it wants is
+on the shelf.
+
+A suggestion is named by its number, counted from 0, and so is the request for it. Every call may
+therefore be repeated: asking again for suggestion 7 gives suggestion 7.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drbqo_ray.errors import JournalError, RunFailed, UnknownSuggestion
+from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import Observation, Recommendation, Suggestion
+from drbqo_ray.runtime.background_fit import BackgroundFit
+from drbqo_ray.runtime.lookahead import Lookahead
+from drbqo_ray.storage.journal import Journal
+from drbqo_ray.storage.location import open_when_free
+from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer
+
+LOCK_PATIENCE_SECONDS = 10.0
+BATCH = 32
+BEST_PAUSE_SECONDS = 0.25
+BEST_SHARE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where a run stands when it is opened."""
+
+    pending: list[Suggestion]
+    n_suggestions: int
+    n_done: int
+    n_failed: int
+    fold_counts: dict[int, int]
+    fold_failures: dict[int, int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """What is left of a run when it stops."""
+
+    recommendation: Recommendation | None
+    observations: list[Observation]
+    outcomes: list[Outcome]
+    certainty: Certainty | None = None
+    n_folds: int = 0
+
+
+class Coordinator:
+    """Owns the optimizer and the journal of one run. Methods may be called from any thread.
+
+    Args:
+        directory: the run directory.
+        problem: what the run is about.
+        n_evaluations: suggestions to hand out in all.
+        session: plain data about this session for the journal.
+    """
+
+    def __init__(
+        self, directory: Path, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+    ) -> None:
+        self._clock_start = time.monotonic()
+        self._problem = problem
+        self._n_evaluations = n_evaluations
+        self._journal: Journal = open_when_free(directory, problem, LOCK_PATIENCE_SECONDS)
+        run = replay(self._journal.records(), problem)
+        self._optimizer = run.optimizer
+        self._suggestions = run.suggestions
+        self._outcomes = run.outcomes
+        self._offset = run.seconds
+        self._journal.append("session", {"at": self._at(), **session, **_versions()})
+        self._applied = len(run.outcomes)
+        self._inbox: deque[Outcome] = deque()
+        self._requested = 0
+        self._slots = 1
+        self._pace = Lookahead()
+        self._fits = BackgroundFit()
+        look = self._optimizer.last_look
+        self._stop_reason = None if look is None else look.stop_reason
+        self._looked = 0.0
+        self._best: Recommendation | None = None
+        self._best_watched = False
+        self._best_due = math.inf
+        self._best_rest = 0.0
+        self._final_wanted = False
+        self._final: Final | None = None
+        self._fault: BaseException | None = None
+        self._closed = False
+        self._telling = threading.Lock()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._think, name="thinking", daemon=True)
+        self._thread.start()
+
+    # called by the driver
+
+    def snapshot(self) -> Snapshot:
+        """Where the run stands."""
+        with self._changed:
+            self._check()
+            outcomes = self._outcomes
+            folds = Counter(self._suggestions[number].context for number in outcomes)
+            failures = Counter(
+                self._suggestions[o.id].context for o in outcomes.values() if o.score is None
+            )
+            return Snapshot(
+                pending=[s for s in self._suggestions if s.id not in outcomes],
+                n_suggestions=len(self._suggestions),
+                n_done=len(outcomes),
+                n_failed=failures.total(),
+                fold_counts=dict(folds),
+                fold_failures=dict(failures),
+                seconds=self._at(),
+            )
+
+    def take(self, first: int, count: int, slots: int) -> list[Suggestion]:
+        """Suggestions `first`, `first` + 1, ..., at most `count`; waits until there is one.
+
+        There is none once the run is sure enough, see `stop_reason`.
+
+        Args:
+            first: number of the first suggestion.
+            count: how many can be used.
+            slots: evaluations that run side by side; with 1 nothing is prepared ahead.
+        """
+        with self._changed:
+            self._requested = max(self._requested, first + count)
+            self._slots = slots
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: (
+                    len(self._suggestions) > first
+                    or first >= self._n_evaluations
+                    or self._stop_reason is not None
+                    or self._closed
+                    or self._fault is not None
+                )
+            )
+            if self._stop_reason is not None:
+                return []
+            if len(self._suggestions) <= first:
+                self._check()
+            return self._suggestions[first : first + count]
+
+    def stop_reason(self) -> str | None:
+        """What the stop rule said, None while it is not met."""
+        with self._changed:
+            return self._stop_reason
+
+    def tell(self, outcomes: Sequence[Outcome]) -> list[Observation]:
+        """Record outcomes for good; returns them once they are on the disk.
+
+        An outcome that was told before changes nothing. A different one for the same suggestion
+        is written to the journal as a conflict and not used; the first one is returned.
+        """
+        with self._telling:
+            self._check()
+            new, entries = self._sorted_out([outcome.checked() for outcome in outcomes])
+            self._journal.append_many(entries)
+            with self._changed:
+                self._outcomes.update(new)
+                self._inbox.extend(new.values())
+                if new:
+                    self._pace.told(len(new), time.monotonic())
+                    if self._best_watched:
+                        self._best_due = self._best_rest
+                self._changed.notify_all()
+            return [self._outcomes[o.id].observation(self._suggestions[o.id]) for o in outcomes]
+
+    def best(self) -> dict[str, Any]:
+        """The best config so far, its robust value and spread; empty before there is one.
+
+        It may be a few outcomes old, and is looked for only once this was called.
+        """
+        with self._changed:
+            if not self._best_watched:
+                self._best_watched = True
+                self._best_due = self._best_rest
+                self._changed.notify_all()
+            found = self._best
+        if found is None:
+            return {}
+        return {
+            "best_robust": found.robust_value,
+            "best_std": found.std,
+            "best_config": found.config,
+        }
+
+    def finish(self, reason: str, stop_reason: str | None = None) -> Final:
+        """Write why the run stops, close the journal, and say what came of the run.
+
+        Args:
+            reason: "finished", "interrupted" or "failed".
+            stop_reason: what the stop rule said, None when it did not stop the run.
+        """
+        with self._changed:
+            if self._final is None:
+                self._check()
+                self._requested = 0
+                self._final_wanted = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._final is not None or self._fault is not None)
+            if self._final is None:
+                self._check()
+        with self._telling:
+            if not self._closed:
+                why = {} if stop_reason is None else {"stop_reason": stop_reason}
+                self._journal.append("finish", {"reason": reason, "at": self._at(), **why})
+        self.close()
+        assert self._final is not None
+        return self._final
+
+    def close(self) -> None:
+        """Stop thinking and release the journal; a second call does nothing."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._journal.close()
+
+    # inside
+
+    def _at(self) -> float:
+        return round(self._offset + time.monotonic() - self._clock_start, 6)
+
+    def _check(self) -> None:
+        if isinstance(self._fault, (JournalError, RunFailed)):
+            raise self._fault
+        if self._fault is not None:
+            raise RunFailed(
+                f"The next evaluation could not be chosen: {type(self._fault).__name__}:"
+                f" {self._fault}. What was told is safe in {self._journal.directory}."
+            ) from self._fault
+        if self._closed:
+            raise JournalError("The run is closed. Resume it to go on.")
+
+    def _sorted_out(
+        self, outcomes: list[Outcome]
+    ) -> tuple[dict[int, Outcome], list[tuple[str, dict[str, Any]]]]:
+        """The outcomes that are news, and the journal entries to make."""
+        new: dict[int, Outcome] = {}
+        entries = []
+        for outcome in outcomes:
+            if not 0 <= outcome.id < len(self._suggestions):
+                raise UnknownSuggestion(
+                    "An outcome must answer a suggestion of this run.", outcome.id, "Ask first."
+                )
+            earlier = self._outcomes.get(outcome.id) or new.get(outcome.id)
+            if earlier is None:
+                new[outcome.id] = outcome
+                entries.append(outcome.entry(self._at()))
+            elif not outcome.agrees_with(earlier):
+                entries.append(("conflict", outcome.entry(self._at())[1]))
+        return new, entries
+
+    def _think(self) -> None:
+        try:
+            while self._work():
+                pass
+        except BaseException as error:  # told to every caller, see _check
+            with self._changed:
+                self._fault = error
+                self._changed.notify_all()
+
+    def _work(self) -> bool:
+        """Wait for something to do and do it; False when the run is closed."""
+        with self._changed:
+            while not (self._closed or self._inbox or self._missing() or self._final_wanted):
+                pause = self._best_due - time.monotonic()
+                if pause <= 0:
+                    break
+                self._changed.wait(None if math.isinf(pause) else pause)
+            if self._closed:
+                return False
+            inbox = list(self._inbox)
+            self._inbox.clear()
+            missing = self._missing()
+            final = self._final_wanted
+        for outcome in inbox:
+            tell_optimizer(self._optimizer, outcome)
+        self._applied += len(inbox)
+        if final:
+            self._conclude()
+            return True
+        alone = self._slots <= 1
+        if alone:
+            self._ask_whether_to_stop()
+        if missing and self._stop_reason is None:
+            self._prepare(missing)
+        if not alone:
+            self._ask_whether_to_stop()
+        if time.monotonic() >= self._best_due:
+            self._look_for_best()
+        return True
+
+    def _ask_whether_to_stop(self) -> None:
+        """Look whether the stop rule is met; that may take a while and holds no lock.
+
+        A run with one slot looks before it goes on. With several it looks while folds run. The
+        journal keeps what the rule has seen, so that a resumed run does not count anew.
+        """
+        if self._stop_reason is not None:
+            return
+        start = time.monotonic()
+        before = self._optimizer.last_look
+        reason = self._optimizer.stop_reason()
+        look = self._optimizer.last_look
+        if look is not None and look != before:
+            self._journal.append("look", {"told": self._applied, **look.to_dict()})
+        self._looked += time.monotonic() - start
+        with self._changed:
+            self._stop_reason = reason
+            self._changed.notify_all()
+
+    def _missing(self) -> int:
+        """How many suggestions should be on the shelf and are not."""
+        if self._stop_reason is not None:
+            return 0
+        wanted = self._requested + self._pace.ahead(self._slots) if self._requested else 0
+        return max(0, min(wanted, self._n_evaluations) - len(self._suggestions))
+
+    def _prepare(self, count: int) -> None:
+        """Make up to `count` suggestions, several at a time."""
+        start = time.monotonic()
+        before = self._optimizer.last_fit
+        self._fits.follow(self._optimizer.model, beside=self._slots > 1)
+        made = self._optimizer.ask(min(count, BATCH))
+        fit = self._optimizer.last_fit
+        entries: list[tuple[str, dict[str, Any]]] = []
+        if fit is not None and fit is not before:
+            entries.append(("fit", {"fit": fit.to_dict(), "told": self._applied}))
+        entries += [("ask", self._ask_data(suggestion, len(made))) for suggestion in made]
+        self._journal.append_many(entries)
+        with self._changed:
+            self._pace.thought((time.monotonic() - start + self._looked) / len(made))
+            self._looked = 0.0
+            self._suggestions.extend(made)
+            self._changed.notify_all()
+
+    def _ask_data(self, suggestion: Suggestion, batch: int) -> dict[str, Any]:
+        return {
+            "id": suggestion.id,
+            "config": self._problem.plain_config(suggestion.config),
+            "context": suggestion.context,
+            "seed": suggestion.seed,
+            "told": self._applied,
+            "batch": batch,
+            "at": self._at(),
+        }
+
+    def _look_for_best(self) -> None:
+        """Keep the best config for the display, in a small share of the thread's time."""
+        start = time.monotonic()
+        found = recommend(self._optimizer)
+        spent = time.monotonic() - start
+        with self._changed:
+            self._best = found
+            self._best_rest = start + max(BEST_PAUSE_SECONDS, BEST_SHARE * spent)
+            self._best_due = self._best_rest if self._inbox else math.inf
+
+    def _conclude(self) -> None:
+        """Make the result from the model that a replay of the journal would have."""
+        self._optimizer.model.fits_in_background = False
+        self._optimizer.last_fit = self._optimizer.last_fit  # forget a posterior of an older fit
+        found, certainty = recommend(self._optimizer), how_sure(self._optimizer)
+        with self._changed:
+            outcomes = list(self._outcomes.values())
+            self._final = Final(
+                recommendation=found,
+                observations=[o.observation(self._suggestions[o.id]) for o in outcomes],
+                outcomes=outcomes,
+                certainty=certainty,
+                n_folds=self._optimizer.n_contexts,
+            )
+            self._final_wanted = False
+            self._changed.notify_all()
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), "numpy": np.__version__}

@@ -1,0 +1,1 @@
+"""The search space: parameters, the space itself, foreign domains, and YAML files."""

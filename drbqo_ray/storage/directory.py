@@ -1,0 +1,166 @@
+"""The directory of one run: its name, its private files and the lock of its one writer.
+
+Directories made here have mode 0700 and files mode 0600 whatever the umask. Symbolic links are
+not followed to any file of a run.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from drbqo_ray.errors import InvalidInput, JournalError, JournalLocked, short_repr
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+_LOCK = "lock"
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+
+
+@contextmanager
+def as_journal_error(doing: str, cure: str) -> Iterator[None]:
+    """Turn an OSError of the block into a JournalError that says what was tried and the cure."""
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(f"Cannot {doing}: {error.strerror or error}. {cure}") from error
+
+
+def check_run_name(name: str) -> None:
+    """Raise InvalidInput unless `name` is safe as a directory name on every system."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or _DEVICE.fullmatch(name):
+        raise InvalidInput(
+            "The name of a run must be 1 to 64 ASCII letters, digits, dots, underscores or hyphens,"
+            " start with a letter or digit, and be no device name such as CON.",
+            name,
+            'Choose a name such as "svm-glass-1".',
+        )
+
+
+def run_directory(storage: str | Path, name: str) -> Path:
+    """The directory of run `name` directly below `storage`; nothing is created.
+
+    Raises:
+        InvalidInput: the name breaks the rules, or is a symbolic link.
+    """
+    check_run_name(name)
+    with as_journal_error(
+        f"look into {short_repr(str(storage))}", "Choose another storage directory."
+    ):
+        if "\0" in str(storage):
+            raise OSError(errno.EINVAL, "the path holds a NUL character")
+        root = Path(os.path.realpath(os.path.expanduser(storage)))
+        directory = root / name
+        target = os.path.realpath(directory)
+        if directory.is_symlink() or target != str(directory):
+            raise InvalidInput(
+                "The directory of a run must lie inside its storage.",
+                f"{directory}, a link to {target}",
+                "Remove the link or choose another name.",
+            )
+    return directory
+
+
+def make_directory(directory: Path) -> None:
+    """Make `directory` and its missing parents, mode 0700, each one durable."""
+    if directory.is_dir():
+        return
+    if directory.parent != directory:
+        make_directory(directory.parent)
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        if not directory.is_dir():
+            raise
+        return
+    os.chmod(directory, 0o700)
+    parent = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def open_private(name: str, flags: int, directory_fd: int) -> int:
+    """Open a regular file of a run; with O_CREAT a missing one is made with mode 0600."""
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    missing = False
+    try:
+        fd = os.open(name, flags & ~os.O_CREAT, dir_fd=directory_fd)
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+        missing = True
+        fd = os.open(name, flags, 0o600, dir_fd=directory_fd)
+    try:
+        if missing:
+            os.fchmod(fd, 0o600)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, f"{name} is not a regular file")
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+class RunLock:
+    """The right to write in a run directory, held by one process at a time.
+
+    The kernel frees it when its owner ends, however it ends.
+    """
+
+    def __init__(self, directory_fd: int, where: Path) -> None:
+        """Take the lock of the directory open as `directory_fd`; JournalLocked when it is held."""
+        with as_journal_error(f"open the lock in {where}", "Check that you may write there."):
+            self._fd = open_private(_LOCK, os.O_RDWR | os.O_CREAT, directory_fd)
+        try:
+            self._acquire(where)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _acquire(self, where: Path) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise JournalLocked(
+                f"The run in {where} is open in {self._owner()}. Wait for it, stop it, or choose"
+                " another name; the lock frees itself when that process and its children end."
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise JournalError(f"Cannot lock {where}: {error.strerror}.") from error
+            raise JournalError(
+                f"The file system of {where} has no file locks ({error.strerror}), so two"
+                " processes could damage the run. Put the storage on a local disk, or have the"
+                " file system mounted with locks."
+            ) from error
+        owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}) + "\n"
+        with as_journal_error(f"write the lock in {where}", "Check the disk and its free space."):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, owner.encode("ascii"), 0)
+
+    def _owner(self) -> str:
+        # The owner writes its name just after it gets the lock: allow it a moment.
+        for _ in range(20):
+            try:
+                owner = json.loads(os.pread(self._fd, 1000, 0))
+                return f"process {int(owner['pid'])} on host {short_repr(str(owner['host']), 80)}"
+            except (ValueError, TypeError, KeyError, OSError, RecursionError):
+                time.sleep(0.01)
+        return "another process"
+
+    def release(self) -> None:
+        """Free the lock; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

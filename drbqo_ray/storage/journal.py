@@ -1,0 +1,386 @@
+"""The journal of a run: an append-only record on disk that survives the death of its writer.
+
+`Journal.append` returns only after the record has been flushed to the disk with fsync, so what was
+acknowledged can be replayed after a crash. A run directory holds
+
+    journal.jsonl        the records, one line each (see journal_format)
+    journal.jsonl.torn   bytes cut from the end of the journal when a crash left half a record
+    acked                number of the last acknowledged record (see high_water), to tell such a
+                         torn record from an acknowledged one that the disk has lost
+    lock                 pid and host of the one writer
+
+Limits. The tests kill processes, cut and damage files and fail system calls; they do not cut the
+power of a real disk, and a disk that lies about fsync can lose records. After a failed fsync the
+kernel may drop the pages it could not write, so the handle refuses all further work and the
+journal has to be opened again.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drbqo_ray.errors import JournalCorrupt, JournalError
+from drbqo_ray.storage.ack_mark import AckMark, read_ack_mark
+from drbqo_ray.storage.changes import fingerprint, refuse_changes
+from drbqo_ray.storage.directory import (
+    RunLock,
+    as_journal_error,
+    make_directory,
+    open_private,
+    run_directory,
+)
+from drbqo_ray.storage.format import (
+    JournalRecord,
+    ScanEnd,
+    check_kind,
+    encode_header,
+    encode_record,
+    scan,
+)
+from drbqo_ray.types import check_plain
+
+__all__ = ["Journal", "JournalRecord", "Recovery", "read_journal", "run_directory"]
+
+JOURNAL = "journal.jsonl"
+TORN = "journal.jsonl.torn"
+
+_CHUNK = 1 << 20
+_DISK_CURE = "Check the disk and its free space, then open the run again."
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening a journal had to put right.
+
+    Attributes:
+        torn_bytes: bytes of an unfinished write that were moved to journal.jsonl.torn.
+        lost_records: acknowledged records that are no longer in the journal.
+    """
+
+    torn_bytes: int = 0
+    lost_records: int = 0
+
+
+class Journal:
+    """The journal of one run, open for writing by this process alone; safe to use from threads.
+
+    Get one from `create`, `open` or `attach`, and close it, or use it in a `with` block.
+
+    Attributes:
+        directory: the run directory.
+        recovery: what opening had to put right.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        """Lock `directory` and open the files; `create`, `open` and `attach` do the rest."""
+        self.directory = Path(os.path.abspath(directory))
+        self.recovery = Recovery()
+        self._problem: dict[str, Any] = {}
+        self._scanned: list[JournalRecord] | None = None
+        self._next_seq = 0
+        self._key = 0
+        self._fault: str | None = "is not ready"
+        self._guard = threading.Lock()
+        self._pid = os.getpid()
+        with ExitStack() as files:
+            with as_journal_error(f"open {self.directory}", "Check that you may write there."):
+                self._directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            files.callback(os.close, self._directory_fd)
+            files.callback(RunLock(self._directory_fd, self.directory).release)
+            with as_journal_error(f"open {self.path}", "Check that you may write there."):
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+                self._fd = open_private(JOURNAL, flags, self._directory_fd)
+            files.callback(os.close, self._fd)
+            self._files = files.pop_all()
+
+    @classmethod
+    def create(cls, directory: str | Path, header: dict[str, Any]) -> Journal:
+        """Start the journal of a new run; `header` describes its problem in plain data."""
+        return cls._prepare(directory, header, new=True)
+
+    @classmethod
+    def open(cls, directory: str | Path, expected_header: dict[str, Any] | None = None) -> Journal:
+        """Open the journal of an existing run, cutting off a torn tail.
+
+        Raises:
+            ProblemChanged: `expected_header` is given and differs from the header of the run.
+            JournalCorrupt: a record is damaged and intact ones follow; nothing was changed.
+            JournalLocked: another process has the run open.
+        """
+        if not os.path.lexists(Path(directory) / JOURNAL):
+            raise JournalError(
+                f"{directory} holds no run: there is no {JOURNAL} in it. Check the path, or start"
+                " a new run there."
+            )
+        return cls._prepare(directory, expected_header, new=False)
+
+    @classmethod
+    def attach(cls, directory: str | Path, header: dict[str, Any]) -> Journal:
+        """Open the run in `directory` if there is one for this problem, else start it."""
+        return cls._prepare(directory, header, new=None)
+
+    @classmethod
+    def _prepare(
+        cls, directory: str | Path, problem: dict[str, Any] | None, new: bool | None
+    ) -> Journal:
+        first_line = b"" if problem is None else encode_header(problem, secrets.token_hex(8))
+        if new is not False:
+            with as_journal_error(f"make {directory}", "Choose storage you may write to."):
+                make_directory(Path(directory))
+        journal = cls(directory)
+        try:
+            end = journal._scan()
+            if end.next_seq == 0 and new is False:
+                raise JournalCorrupt(f"{journal.path} has no intact header at byte 0.")
+            if end.next_seq > 0 and new:
+                raise JournalError(
+                    f"{journal.directory} already holds a run. Resume it, or choose another name."
+                )
+            if end.next_seq > 0 and problem is not None:
+                journal.check_problem(problem)
+            with as_journal_error(f"prepare {journal.path}", _DISK_CURE):
+                if end.next_seq == 0:
+                    journal._begin(first_line)
+                else:
+                    journal._recover(end)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the records."""
+        return self.directory / JOURNAL
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """A copy of the problem the run was started for."""
+        return deepcopy(self._problem)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that name the problem of the run."""
+        return fingerprint(self._problem)
+
+    @property
+    def last_seq(self) -> int:
+        """Sequence number of the last acknowledged record."""
+        return self._next_seq - 1
+
+    def check_problem(self, expected: dict[str, Any]) -> None:
+        """Raise ProblemChanged, naming each difference, unless the run is for `expected`."""
+        check_plain(expected)
+        refuse_changes(self._problem, expected, str(self.directory))
+
+    def append(self, kind: str, payload: dict[str, Any]) -> int:
+        """Write one record, flush it to the disk, and return its sequence number.
+
+        Raises:
+            InvalidInput: the record cannot be written; the journal is unchanged and usable.
+            JournalError: the disk failed; the record may or may not be there, and this handle is
+                of no more use. Open the journal again to find out.
+        """
+        return self.append_many([(kind, payload)])[0]
+
+    def append_many(self, entries: Iterable[tuple[str, dict[str, Any]]]) -> list[int]:
+        """Like `append` for several (kind, payload) pairs with one flush, in order."""
+        entries = list(entries)
+        for kind, _ in entries:
+            check_kind(kind)
+        with self._guard:
+            self._check_usable()
+            numbers = list(range(self._next_seq, self._next_seq + len(entries)))
+            lines = [
+                encode_record(seq, kind, payload, self._key)
+                for seq, (kind, payload) in zip(numbers, entries, strict=True)
+            ]
+            if lines:
+                self._commit(b"".join(lines), len(lines))
+        return numbers
+
+    def records(self) -> Iterator[JournalRecord]:
+        """Every acknowledged record up to now, header first.
+
+        Opening reads and checks all of them; the first call hands those over, unless records
+        were appended since. Later calls read the disk again.
+        """
+        with self._guard:
+            self._check_usable()
+            scanned, self._scanned = self._scanned, None
+            if scanned is not None:
+                return iter(scanned)
+            return itertools.islice(read_journal(self.path), self._next_seq)
+
+    def close(self) -> None:
+        """Release the files and the lock; a second call does nothing."""
+        with self._guard:
+            self._fault = self._fault or "is closed"
+            self._scanned = None
+            # All that was acknowledged is flushed, so a failing close can lose nothing.
+            with suppress(OSError):
+                self._files.close()
+
+    def __enter__(self) -> Journal:
+        """Return the journal itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the journal."""
+        self.close()
+
+    def _check_usable(self) -> None:
+        if self._fault is not None:
+            raise JournalError(
+                f"This handle of {self.path} {self._fault}. Open the journal again to go on."
+            )
+        if os.getpid() != self._pid:
+            raise JournalError(
+                f"{self.path} was opened by process {self._pid}; a forked child may not write to"
+                " it. Send the record to that process."
+            )
+
+    def _commit(self, lines: bytes, count: int) -> None:
+        # Set before the write, so that even an interrupt cannot leave a usable handle behind
+        # whose next sequence number is already on the disk.
+        self._fault = "was interrupted in the middle of a write"
+        self._scanned = None
+        try:
+            self._write_durably(lines)
+            self._next_seq += count
+            self._acked.write(self.last_seq)
+        except OSError as error:
+            self._fault = f"failed to write ({error.strerror})"
+            raise JournalError(
+                f"Cannot write to {self.path}: {error.strerror}. The record is not acknowledged."
+                f" {_DISK_CURE}"
+            ) from error
+        self._fault = None
+
+    def _write_durably(self, lines: bytes) -> None:
+        written = os.write(self._fd, lines)
+        if written != len(lines):
+            raise OSError(errno.ENOSPC, f"only {written} of {len(lines)} bytes could be written")
+        os.fsync(self._fd)
+
+    def _scan(self) -> ScanEnd:
+        end = ScanEnd()
+        with as_journal_error(f"read {self.path}", "Check the disk."):
+            file = os.fdopen(open_private(JOURNAL, os.O_RDONLY, self._directory_fd), "rb", _CHUNK)
+            with file:
+                self._scanned = list(scan(file, end))
+        if self._scanned:
+            self._problem = deepcopy(self._scanned[0].data["problem"])
+        self._next_seq, self._key = end.next_seq, end.key
+        return end
+
+    def _begin(self, first_line: bytes) -> None:
+        """Write the header into a journal that has no intact record."""
+        if read_ack_mark(self._directory_fd) is not None:
+            raise JournalCorrupt(
+                f"{self.path} has no intact header at byte 0, although one was acknowledged."
+                " Restore the file from a copy, or choose another name for a new run."
+            )
+        if not first_line.startswith(os.pread(self._fd, 8, 0).rstrip(b"\0")):
+            raise JournalError(f"{self.path} is not a journal. Choose another directory.")
+        self._quarantine(0)
+        self._open_acked()
+        self._commit(first_line, 1)
+        self._scan()
+
+    def _recover(self, end: ScanEnd) -> None:
+        """Cut a torn tail, make the rest durable, and say what was acknowledged but is gone."""
+        acked = read_ack_mark(self._directory_fd)
+        torn = self._quarantine(end.offset)
+        os.fsync(self._fd)
+        self._open_acked()
+        self._fault = None
+        lost = max(0, acked - self.last_seq) if acked is not None else 0
+        self.recovery = Recovery(torn, lost)
+        if torn:
+            _logger.warning(
+                "%s ended in an unfinished write (%s): %d bytes at byte %d were moved to %s.",
+                self.path,
+                end.fault,
+                torn,
+                end.offset,
+                TORN,
+            )
+        if lost:
+            _logger.error(
+                "%s has LOST %d acknowledged records: record %d was acknowledged, the last intact"
+                " one is %d. The disk is faulty or the file was changed by hand. The run goes on"
+                " from what is left; see %s for bytes that were cut.",
+                self.path,
+                lost,
+                acked,
+                self.last_seq,
+                TORN,
+            )
+            first = self._next_seq
+            self.append("note", {"lost_records": lost, "first": first, "last": acked})
+        self._acked.write(self.last_seq)
+
+    def _open_acked(self) -> None:
+        self._acked = AckMark(self._directory_fd)
+        self._files.callback(self._acked.close)
+        os.fsync(self._directory_fd)
+
+    def _quarantine(self, offset: int) -> int:
+        """Move the bytes from `offset` on to the .torn file; how many there were."""
+        size = os.fstat(self._fd).st_size
+        if size <= offset:
+            return 0
+        torn_fd = open_private(TORN, os.O_WRONLY | os.O_APPEND | os.O_CREAT, self._directory_fd)
+        try:
+            position = offset
+            while position < size:
+                piece = os.pread(self._fd, min(_CHUNK, size - position), position)
+                if not piece:
+                    raise OSError(errno.EIO, f"byte {position} cannot be read")
+                position += os.write(torn_fd, piece)
+            os.fsync(torn_fd)
+        finally:
+            os.close(torn_fd)
+        os.fsync(self._directory_fd)
+        os.ftruncate(self._fd, offset)
+        os.fsync(self._fd)
+        return size - offset
+
+
+def read_journal(path: str | Path) -> Iterator[JournalRecord]:
+    """Yield the intact records of a journal, header first; nothing is locked or changed.
+
+    Works on the journal of a live run: an unfinished last record is left out.
+
+    Args:
+        path: the journal file, or the run directory that holds it.
+
+    Raises:
+        JournalCorrupt: a damaged record is followed by an intact one, or the header is damaged.
+        JournalError: the file cannot be read, is no journal, or has a later format.
+    """
+    path = Path(path)
+    end = ScanEnd()
+    with as_journal_error(f"read {path}", "Check the path and that you may read it."):
+        if path.is_dir():
+            path = path / JOURNAL
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", _CHUNK) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            yield from scan(file, end)
+    if end.next_seq == 0:
+        raise JournalCorrupt(f"{path} has no intact header at byte 0.")

@@ -1,0 +1,280 @@
+"""The state of a run from its journal alone.
+
+| record   | written                                 | data                                        |
+|----------|-----------------------------------------|---------------------------------------------|
+| session  | when a process takes the run over       | versions and settings; `at` goes on         |
+| fit      | when the model's parameters changed     | the fit, before the ask it was made for     |
+| ask      | before a suggestion leaves the actor    | the suggestion; `told`: outcomes it knew    |
+|          |                                         | of; `batch`: how many were made together    |
+| tell     | before an outcome is acknowledged       | score, seconds, node, attempts              |
+| fail     | the same for a failed evaluation        | cause and reason instead of a score         |
+| look     | when the stop rule looked at the model  | `told`: outcomes it knew of; passes in a    |
+|          |                                         | row, when it looks next, what it said       |
+| conflict | for a second, different outcome         | as told; not used                           |
+| finish   | when a run stops                        | why; what the stop rule said, if it did     |
+
+Outcomes count in the order of their records. `at` is the time in seconds the run had been worked
+on when the record was made; it comes from a clock that never goes back.
+
+A record may be intact and yet not be what a run writes, for whoever can write a file can write a
+right checksum. So every record is read under one guard: whatever goes wrong is JournalCorrupt with
+the number of the record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.errors import JournalCorrupt, JournalError, NothingObserved, short_repr
+from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.optimizer.stopping import Look, StopRule
+from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import Recommendation, Suggestion, read_score
+from drbqo_ray.storage.format import JournalRecord
+from drbqo_ray.storage.outcome import Outcome
+
+REQUIRED = {
+    "fit": ("fit",),
+    "ask": ("id", "config", "context", "seed"),
+    "tell": ("id", "score"),
+    "fail": ("id",),
+    "look": ("passed", "next", "stop_reason"),
+    "finish": ("reason",),
+    "session": (),
+}
+"""Fields that a record of each kind cannot do without."""
+
+_Types = frozenset[type]
+_WHOLE, _NUMBER, _TEXT = _Types([int]), _Types([int, float]), _Types([str])
+_DICT, _NONE = _Types([dict]), _Types([type(None)])
+TYPES: dict[str, _Types] = {
+    "at": _NUMBER,
+    "fit": _DICT,
+    "id": _WHOLE,
+    "config": _DICT,
+    "context": _WHOLE,
+    "seed": _WHOLE,
+    "told": _WHOLE,
+    "batch": _WHOLE,
+    "score": _NUMBER,
+    "seconds": _NUMBER,
+    "node": _TEXT | _NONE,
+    "attempts": _WHOLE,
+    "cause": _TEXT | _NONE,
+    "reason": _TEXT | _NONE,
+    "passed": _WHOLE,
+    "next": _WHOLE,
+    "stop_reason": _TEXT | _NONE,
+    "stop_when": _TEXT | _NONE,
+    "n_evaluations": _WHOLE,
+    "resources": _DICT,
+    "max_in_flight": _WHOLE | _NONE,
+    "timeout_seconds": _NUMBER | _NONE,
+    "max_retries": _WHOLE,
+    "max_consecutive_failures": _WHOLE | _NONE,
+}
+"""What may stand in a field, whichever record it is in."""
+
+LARGEST_PARAMETER = 100.0
+
+
+@dataclass
+class ReplayedRun:
+    """A run as its journal tells it.
+
+    Attributes:
+        problem: what the run is about.
+        optimizer: told everything, ready for the next ask and the next look.
+        suggestions: every suggestion, its id is its place.
+        outcomes: by id, in the order they were told.
+        seconds: how long the run has been worked on.
+        stopped: why it stopped last, None while it goes on.
+        stop_when: the stop rule of the last session, None without one.
+        stop_reason: what that rule said when it stopped the run, None when it did not.
+    """
+
+    problem: RunProblem
+    optimizer: Optimizer
+    suggestions: list[Suggestion] = field(default_factory=list)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    seconds: float = 0.0
+    stopped: str | None = None
+    stop_when: str | None = None
+    stop_reason: str | None = None
+
+    @property
+    def pending(self) -> list[Suggestion]:
+        """Suggestions without an outcome."""
+        return [s for s in self.suggestions if s.id not in self.outcomes]
+
+    def is_sure(self, stop_when: str | None) -> bool:
+        """Whether its stop rule has ended it and `stop_when` is that rule still."""
+        rules = [text and StopRule.parse(text) for text in (self.stop_when, stop_when)]
+        return self.stop_reason is not None and rules[0] == rules[1]
+
+    def ask(self, suggestion: Suggestion) -> None:
+        """Take over a suggestion that was handed out."""
+        self.optimizer.register(suggestion)
+        self.suggestions.append(suggestion)
+
+    def tell(self, outcome: Outcome) -> None:
+        """Take over the first outcome of a suggestion."""
+        tell_optimizer(self.optimizer, outcome)
+        self.outcomes[outcome.id] = outcome
+
+
+def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun:
+    """The run that these records, header first, describe.
+
+    The model's parameters are set once, at the end: the posterior is a function of the last fit
+    and the outcomes in order, so the next ask is the one that an uncut run would have made. Looks
+    of a stop rule count if the problem still has that rule.
+    """
+    with _guarded(0):
+        replaying = _Replaying(problem)
+    for record in records:
+        if record.kind in REQUIRED:
+            with _guarded(record.seq):
+                replaying.take(record)
+    return replaying.done()
+
+
+def replay_alone(records: Iterable[JournalRecord]) -> ReplayedRun:
+    """The run that these records describe, its problem taken from the header, the first of them."""
+    records = iter(records)
+    header = next(records)
+    with _guarded(header.seq):
+        problem = RunProblem.from_header(header.data["problem"])
+    return replay(records, problem)
+
+
+@contextmanager
+def _guarded(seq: int) -> Iterator[None]:
+    """Whatever a record makes go wrong is JournalCorrupt with its number."""
+    try:
+        yield
+    except JournalError:
+        raise
+    except Exception as error:  # there is no telling what a crafted record may do
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise JournalCorrupt(
+            f"Record {seq} of the journal is intact, but not what a run writes: {what.rstrip('.')}."
+            " Restore the file from a copy, or read it with the version of drbqo_ray that wrote it."
+        ) from error
+
+
+class _Replaying:
+    """A run that is being read, record by record."""
+
+    def __init__(self, problem: RunProblem) -> None:
+        self._run = ReplayedRun(problem, problem.optimizer())
+        self._n_parameters = self._run.optimizer.model.n_parameters
+        self._fit: Fit | None = None
+        self._look: Look | None = None
+
+    def take(self, record: JournalRecord) -> None:
+        """Take over the next record."""
+        _check_fields(record)
+        run, data = self._run, record.data
+        run.seconds = max(run.seconds, data.get("at", 0.0))
+        if record.kind == "fit":
+            self._fit = _fit(data["fit"], self._n_parameters)
+        elif record.kind == "ask":
+            run.ask(_suggestion(data, run))
+        elif record.kind in ("tell", "fail"):
+            run.tell(_outcome(data, run))
+        elif record.kind == "finish":
+            run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
+        elif record.kind == "look":
+            self._look = Look.from_dict(data)
+        elif record.kind == "session":
+            run.stopped = run.stop_reason = None
+            before, run.stop_when = run.stop_when, data.get("stop_when")
+            self._look = self._look if run.stop_when == before else None
+
+    def done(self) -> ReplayedRun:
+        """The run, ready for the next ask and the next look."""
+        run = self._run
+        if self._fit is not None:
+            run.optimizer.last_fit = self._fit
+        if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
+            run.optimizer.last_look = self._look
+        return run
+
+
+def _check_fields(record: JournalRecord) -> None:
+    for name in REQUIRED[record.kind]:
+        if name not in record.data:
+            raise ValueError(f"its {name!r} is missing")
+    for name, value in record.data.items():
+        if name in TYPES and type(value) not in TYPES[name]:
+            raise ValueError(f"its {name!r} is {short_repr(value)}")
+
+
+def _fit(plain: dict[str, Any], n_parameters: int) -> Fit:
+    fit = Fit.from_dict(plain)
+    scales = (fit.value, fit.center, fit.scale)
+    good = (
+        len(fit.parameters) == n_parameters
+        and all(type(number) in _NUMBER for number in (*fit.parameters, *scales))
+        and all(abs(number) <= LARGEST_PARAMETER for number in fit.parameters)
+        and all(math.isfinite(number) for number in scales)
+        and all(type(count) is int and count >= 1 for count in (fit.size, fit.explored))
+        and fit.scale > 0
+    )
+    if not good:
+        raise ValueError(f"its fit of the model is {short_repr(plain)}")
+    return fit
+
+
+def _suggestion(data: dict[str, Any], run: ReplayedRun) -> Suggestion:
+    if data["id"] != len(run.suggestions):
+        raise ValueError(
+            f"it hands out suggestion {data['id']} where {len(run.suggestions)} is next"
+        )
+    if not 0 <= data["context"] < run.optimizer.n_contexts:
+        raise ValueError(f"its context {data['context']} is none of {run.optimizer.n_contexts}")
+    config = run.problem.config(data["config"])
+    return Suggestion(data["id"], config, data["context"], data["seed"])
+
+
+def _outcome(data: dict[str, Any], run: ReplayedRun) -> Outcome:
+    outcome = Outcome.from_record(data)
+    if not 0 <= outcome.id < len(run.suggestions) or outcome.id in run.outcomes:
+        raise ValueError(
+            f"it tells the outcome of suggestion {outcome.id}, which was never handed out or has"
+            " one already"
+        )
+    if outcome.score is not None and read_score(outcome.score)[1] is not None:
+        raise ValueError(f"its score is {outcome.score}")
+    return outcome
+
+
+def tell_optimizer(optimizer: Optimizer, outcome: Outcome) -> None:
+    """Tell the outcome of a suggestion."""
+    if outcome.score is None:
+        optimizer.fail(outcome.id, outcome.reason or "")
+    else:
+        optimizer.tell(outcome.id, outcome.score)
+
+
+def recommend(optimizer: Optimizer) -> Recommendation | None:
+    """The recommendation, None if none can be made; later asks do not depend on this call."""
+    try:
+        return optimizer.recommend()
+    except NothingObserved:
+        return None
+
+
+def how_sure(optimizer: Optimizer) -> Certainty | None:
+    """How sure the recommendation is, None if none can be made; changes no later ask."""
+    try:
+        return optimizer.certainty()
+    except NothingObserved:
+        return None
