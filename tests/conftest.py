@@ -25,7 +25,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def ray_of_the_session() -> Iterator[str]:
     """The address of a Ray that is started for the first module that asks for it."""
-    from tests.local_ray import started_ray
+    from tests.support.local_ray import started_ray
 
     with started_ray() as address:
         yield address

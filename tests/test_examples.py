@@ -8,7 +8,7 @@ import runpy
 
 import pytest
 
-from tests.example_files import (
+from tests.support.example_files import (
     EVALUATIONS,
     EXAMPLES,
     FROM_THE_SHELL,
@@ -19,8 +19,8 @@ from tests.example_files import (
     promised_lines,
     run_as_main,
 )
-from tests.local_ray import ROOT, two_cpus  # noqa: F401
-from tests.scripts import run_script
+from tests.support.local_ray import ROOT, two_cpus  # noqa: F401
+from tests.support.scripts import run_script
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

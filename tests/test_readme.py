@@ -10,8 +10,8 @@ import yaml
 
 from drbqo_ray.cli.main import cli
 from drbqo_ray.space.space import Space
-from tests.local_ray import ROOT
-from tests.scripts import run_script
+from tests.support.local_ray import ROOT
+from tests.support.scripts import run_script
 
 EVALUATIONS = 4
 README = (ROOT / "README.md").read_text(encoding="utf-8")

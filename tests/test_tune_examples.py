@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import ray
 
-from tests.example_files import EVALUATIONS, FOR_TUNE, assert_promised, run_as_main
+from tests.support.example_files import EVALUATIONS, FOR_TUNE, assert_promised, run_as_main
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

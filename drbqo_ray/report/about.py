@@ -15,7 +15,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class About:
-    """A run as its keeper describes it. All but the name may be left out.
+    """A run as its storage describes it. All but the name may be left out.
 
     Attributes:
         name: name of the run.

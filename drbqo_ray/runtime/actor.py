@@ -1,4 +1,4 @@
-"""The central actor: a keeper in a process of its own that Ray restarts when it dies.
+"""The central actor: a coordinator in a process of its own that Ray restarts when it dies.
 
 Its constructor replays the journal, and its calls may be repeated, so Ray may restart it and
 retry calls as often as it likes. It lives on the driver's node, where the journal is, and ends

@@ -1,4 +1,4 @@
-"""The keeper of one run: its journal, its optimizer, and a thread that thinks ahead.
+"""The coordinator of one run: its journal, its optimizer, and a thread that thinks ahead.
 
 Three parties meet here. `tell` writes outcomes to the journal, puts them in the inbox and returns:
 it never waits for the model. The thinking thread alone touches the optimizer: it applies the inbox

@@ -3,9 +3,9 @@
 `Journal.append` returns only after the record has been flushed to the disk with fsync, so what was
 acknowledged can be replayed after a crash. A run directory holds
 
-    journal.jsonl        the records, one line each (see journal_format)
+    journal.jsonl        the records, one line each (see format)
     journal.jsonl.torn   bytes cut from the end of the journal when a crash left half a record
-    acked                number of the last acknowledged record (see high_water), to tell such a
+    acked                number of the last acknowledged record (see ack_mark), to tell such a
                          torn record from an acknowledged one that the disk has lost
     lock                 pid and host of the one writer
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from injections import PAYLOADS
-from report_runs import two_peaks, write_run
 
 from drbqo_ray import ChiSquareBall, Choice, Float, KLBall
 from drbqo_ray.records import BAND
@@ -21,6 +19,8 @@ from drbqo_ray.report.page import render_page
 from drbqo_ray.report.watch import PageServer
 from drbqo_ray.report.wording import count, percent, short
 from drbqo_ray.runtime.run_report import journal_facts
+from tests.support.injections import PAYLOADS
+from tests.support.report_runs import two_peaks, write_run
 
 RADII = (0.0, 0.05, 0.4, 1.1, 1.5)
 PANELS = [

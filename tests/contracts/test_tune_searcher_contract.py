@@ -18,7 +18,7 @@ from ray.tune.search.searcher import ConcurrencyLimiter as OlderLimiter
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.tune_searcher import DRBQOSearch
-from tests.tune_trials import SPACE, flat, ready, run, score_of
+from tests.support.tune_trials import SPACE, flat, ready, run, score_of
 
 LINE = {"a": tune.uniform(0.0, 5.0)}
 WRAPPERS = {

@@ -24,7 +24,7 @@ from drbqo_ray.core.sets.catalog import (
     reference_weights,
 )
 from drbqo_ray.errors import InvalidInput
-from tests.uncertainty_oracles import line_distances
+from tests.support.uncertainty_oracles import line_distances
 
 
 def spread(n):

@@ -16,10 +16,10 @@ from drbqo_ray.errors import DrbqoError, InvalidInput
 from drbqo_ray.runtime.connection import protect_token
 from drbqo_ray.runtime.run import run
 from drbqo_ray.runtime.slots import Slots, capacity, check_resources, task_options
-from tests.faulty_objectives import NotesItsNode
-from tests.fold_objectives import SPACE, SlowUntil
-from tests.journal_checks import assert_sound, records_of
-from tests.local_ray import CONNECTION_OPTIONS, workers_find_the_tests
+from tests.support.faulty_objectives import NotesItsNode
+from tests.support.fold_objectives import SPACE, SlowUntil
+from tests.support.journal_checks import assert_sound, records_of
+from tests.support.local_ray import CONNECTION_OPTIONS, workers_find_the_tests
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

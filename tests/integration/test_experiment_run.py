@@ -18,7 +18,7 @@ from drbqo_ray.experiments.grid import run_grid
 from drbqo_ray.experiments.journals import is_finished
 from drbqo_ray.experiments.presets import find_preset
 from drbqo_ray.storage.journal import JOURNAL
-from tests.local_ray import ROOT, two_cpus  # noqa: F401
+from tests.support.local_ray import ROOT, two_cpus  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

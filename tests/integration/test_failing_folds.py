@@ -12,10 +12,10 @@ import drbqo_ray as dr
 from drbqo_ray.errors import RunFailed
 from drbqo_ray.runtime.run_many import run_many
 from drbqo_ray.runtime.run_report import journal_facts
-from tests.faulty_objectives import BROKEN, one_broken_fold
-from tests.fold_objectives import TwoFolds
-from tests.journal_checks import assert_sound, records_of
-from tests.local_ray import two_cpus  # noqa: F401
+from tests.support.faulty_objectives import BROKEN, one_broken_fold
+from tests.support.fold_objectives import TwoFolds
+from tests.support.journal_checks import assert_sound, records_of
+from tests.support.local_ray import two_cpus  # noqa: F401
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -13,7 +13,7 @@ import ray
 
 from drbqo_ray.runtime.cluster_access import ClusterRefused
 from drbqo_ray.runtime.connection import connection, protect_token
-from tests.local_ray import ROOT
+from tests.support.local_ray import ROOT
 
 SCRIPT = """
     import os, subprocess, sys, time, urllib.error, urllib.request

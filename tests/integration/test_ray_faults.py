@@ -16,9 +16,9 @@ import pytest
 
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.storage.journal import read_journal
-from tests.fold_objectives import smooth
-from tests.journal_checks import assert_sound, records_of
-from tests.local_ray import ROOT
+from tests.support.fold_objectives import smooth
+from tests.support.journal_checks import assert_sound, records_of
+from tests.support.local_ray import ROOT
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 GIGABYTE = 1 << 30
@@ -27,7 +27,7 @@ GIGABYTE = 1 << 30
 def drive(tmp_path: Path, *options: str, **settings: str) -> str:
     """Run to the end in another process, with these settings for Ray; what it wrote."""
     (tmp_path / "calls").mkdir()
-    command = [sys.executable, "-m", "tests.run_driver"]
+    command = [sys.executable, "-m", "tests.support.run_driver"]
     command += [str(tmp_path / "run"), str(tmp_path / "calls"), *options]
     mine = {"RAY_ADDRESS": "local", "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(

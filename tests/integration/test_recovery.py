@@ -25,10 +25,10 @@ from drbqo_ray.runtime.run import run
 from drbqo_ray.storage.journal import JOURNAL, read_journal
 from drbqo_ray.storage.location import find_location, prepare
 from drbqo_ray.storage.stored_run import how_sure, recommend, replay
-from tests.actor_killer import EARLY, ActorKiller, owner
-from tests.fold_objectives import SPACE, Slow, SlowUntil, smooth
-from tests.journal_checks import assert_sound, records_of
-from tests.local_ray import ROOT, two_cpus  # noqa: F401
+from tests.support.actor_killer import EARLY, ActorKiller, owner
+from tests.support.fold_objectives import SPACE, Slow, SlowUntil, smooth
+from tests.support.journal_checks import assert_sound, records_of
+from tests.support.local_ray import ROOT, two_cpus  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 patient = pytest.mark.timeout(7200)
@@ -162,7 +162,7 @@ class Driver:
 
     def __init__(self, address: str, storage: Path, calls: Path, *options: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.run_driver", str(storage), str(calls), *options],
+            [sys.executable, "-m", "tests.support.run_driver", str(storage), str(calls), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,

@@ -27,7 +27,7 @@ from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.runtime.run import run
 from drbqo_ray.runtime.run_many import run_many
 from drbqo_ray.storage.journal import JOURNAL, read_journal
-from tests.fold_objectives import (
+from tests.support.fold_objectives import (
     SPACE,
     Hangs,
     HasData,
@@ -40,8 +40,8 @@ from tests.fold_objectives import (
     stubborn,
     threads,
 )
-from tests.journal_checks import assert_sound, records_of
-from tests.local_ray import two_cpus  # noqa: F401
+from tests.support.journal_checks import assert_sound, records_of
+from tests.support.local_ray import two_cpus  # noqa: F401
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -234,7 +234,7 @@ def test_an_objective_that_cannot_be_sent_is_refused_and_the_storage_stays_free(
 
 
 def test_an_objective_is_found_by_name_and_a_run_without_storage_leaves_no_directory_behind():
-    result = quick_run("tests.fold_objectives:smooth", size=2)
+    result = quick_run("tests.support.fold_objectives:smooth", size=2)
     assert len(result.observations) == 2
     storage = result.storage
     assert (storage / JOURNAL).exists()
@@ -286,12 +286,14 @@ def test_another_problem_is_not_resumed_and_the_difference_is_named(tmp_path):
 
 def test_a_run_that_another_process_has_open_is_refused_by_name(tmp_path):
     settings = {"method": "random", "uncertainty": 1.0}
-    keeper = Coordinator(tmp_path / "run", RunProblem.of(SPACE, 3, settings, smooth, "x"), 3, {})
+    coordinator = Coordinator(
+        tmp_path / "run", RunProblem.of(SPACE, 3, settings, smooth, "x"), 3, {}
+    )
     start = time.monotonic()
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} on host"):
         quick_run(size=3, storage=tmp_path / "run", resume=True)
     assert time.monotonic() - start < 2.0
-    keeper.close()
+    coordinator.close()
 
 
 def test_storage_that_cannot_be_written_is_refused(tmp_path):

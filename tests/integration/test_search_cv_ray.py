@@ -23,9 +23,9 @@ from drbqo_ray import Float
 from drbqo_ray.errors import InvalidInput, ProblemChanged, RunFailed
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.search_cv.stored_search import FOLD_FITS
-from tests.listening_callback import NosyListener
-from tests.local_ray import two_cpus  # noqa: F401
-from tests.picky_estimator import Deadly, Picky, Refusal, forget_accuracy, quit_or_score
+from tests.support.listening_callback import NosyListener
+from tests.support.local_ray import two_cpus  # noqa: F401
+from tests.support.picky_estimator import Deadly, Picky, Refusal, forget_accuracy, quit_or_score
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

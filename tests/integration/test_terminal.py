@@ -14,7 +14,7 @@ import termios
 import time
 from pathlib import Path
 
-from tests.screen import lines_on_screen
+from tests.support.screen import lines_on_screen
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 100

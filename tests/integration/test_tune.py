@@ -19,8 +19,16 @@ from ray.tune.search import ConcurrencyLimiter
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.tune_searcher import DRBQOSearch
-from tests.local_ray import ROOT, two_cpus  # noqa: F401
-from tests.tune_trainables import Scale, even, every_domain, index, misbehaving, nested_loss, slow
+from tests.support.local_ray import ROOT, two_cpus  # noqa: F401
+from tests.support.tune_trainables import (
+    Scale,
+    even,
+    every_domain,
+    index,
+    misbehaving,
+    nested_loss,
+    slow,
+)
 
 pytestmark = [
     pytest.mark.usefixtures("two_cpus"),
@@ -258,7 +266,14 @@ TRIALS = 18
 
 
 def test_a_driver_killed_in_mid_run_is_restored_with_the_same_model(tmp_path, two_cpus):  # noqa: F811
-    command = [sys.executable, "-m", "tests.tune_driver", two_cpus, str(tmp_path), str(TRIALS)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.tune_driver",
+        two_cpus,
+        str(tmp_path),
+        str(TRIALS),
+    ]
     directory = tmp_path / "killed"
     driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:

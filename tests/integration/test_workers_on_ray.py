@@ -14,8 +14,8 @@ import torch
 
 import drbqo_ray as dr
 import workers.cnn
-from tests.journal_checks import assert_sound
-from tests.local_ray import two_cpus  # noqa: F401
+from tests.support.journal_checks import assert_sound
+from tests.support.local_ray import two_cpus  # noqa: F401
 from workers.cnn import CNNFolds
 from workers.elasticnet import ElasticNetFolds
 from workers.svm import SVMFolds

@@ -19,8 +19,8 @@ from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import LARGEST_SCORE, Observation, read_score
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.outcome import Outcome
-from tests.fold_objectives import SPACE, smooth
-from tests.journal_checks import records_of
+from tests.support.fold_objectives import SPACE, smooth
+from tests.support.journal_checks import records_of
 
 many = settings(
     max_examples=500,
@@ -101,11 +101,11 @@ def test_a_score_is_taken_as_it_is(value: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def keeper() -> Iterator[Coordinator]:
+def coordinator() -> Iterator[Coordinator]:
     """A run that can take any number of outcomes, in memory where there is such a disk."""
     memory = Path("/dev/shm")
     settings = {"method": "random", "uncertainty": 1.0}
-    problem = RunProblem.of(SPACE, 3, settings, smooth, "tests.fold_objectives:smooth")
+    problem = RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
         found = Coordinator(Path(directory) / "run", problem, 10**6, {})
         yield found
@@ -114,19 +114,21 @@ def keeper() -> Iterator[Coordinator]:
 
 @many
 @given(value=no_scores)
-def test_a_run_records_what_is_no_score_as_failed(keeper: Coordinator, value: object) -> None:
-    number = keeper.snapshot().n_suggestions
-    [suggestion] = keeper.take(number, 1, 1)
-    [seen] = keeper.tell([Outcome(suggestion.id, value)])  # type: ignore[arg-type]
+def test_a_run_records_what_is_no_score_as_failed(coordinator: Coordinator, value: object) -> None:
+    number = coordinator.snapshot().n_suggestions
+    [suggestion] = coordinator.take(number, 1, 1)
+    [seen] = coordinator.tell([Outcome(suggestion.id, value)])  # type: ignore[arg-type]
     if value is None:  # no score and no reason: an outcome of a fold that failed
         assert (seen.status, seen.reason) == ("failed", "no reason given")
     else:
         assert_failed(seen)
 
 
-def test_the_journal_of_that_run_holds_no_score(keeper: Coordinator) -> None:
-    keeper.tell([Outcome(keeper.take(keeper.snapshot().n_suggestions, 1, 1)[0].id, math.nan)])
-    directory = keeper._journal.directory
+def test_the_journal_of_that_run_holds_no_score(coordinator: Coordinator) -> None:
+    coordinator.tell(
+        [Outcome(coordinator.take(coordinator.snapshot().n_suggestions, 1, 1)[0].id, math.nan)]
+    )
+    directory = coordinator._journal.directory
     assert not records_of(directory, "tell")
     assert {record["cause"] for record in records_of(directory, "fail")} <= {"value", "error"}
 

@@ -18,7 +18,7 @@ from drbqo_ray.core.sets.catalog import (
     WassersteinBall,
     WorstCase,
 )
-from tests import uncertainty_oracles as oracle
+from tests.support import uncertainty_oracles as oracle
 
 SORT_TOLERANCE = 1e-9
 OTHER_TOLERANCE = 1e-7

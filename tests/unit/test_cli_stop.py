@@ -37,12 +37,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "stop_when": RULE,
     }
     problem = RunProblem.of(space, 2, settings, object(), "ruled_folds:score")
-    keeper = Coordinator(directory, problem, 40, {"n_evaluations": 40, "stop_when": RULE})
+    coordinator = Coordinator(directory, problem, 40, {"n_evaluations": 40, "stop_when": RULE})
     asked = 0
-    while found := keeper.take(asked, 1, 1):
+    while found := coordinator.take(asked, 1, 1):
         asked += 1
-        keeper.tell([Outcome(found[0].id, found[0].config["x"] - found[0].context)])
-    keeper.finish("finished", keeper.stop_reason())
+        coordinator.tell([Outcome(found[0].id, found[0].config["x"] - found[0].context)])
+    coordinator.finish("finished", coordinator.stop_reason())
     return directory
 
 

@@ -11,7 +11,7 @@ from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import SHAPES, KernelFamily
 from drbqo_ray.core.paths import draw_paths
-from tests.gp_problems import moments_miss
+from tests.support.gp_problems import moments_miss
 
 N, D, FOLDS = 400, 2, 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from drbqo_ray.errors import InvalidInput, short_repr
-from tests.hostile_objects import WithoutRepr
+from tests.support.hostile_objects import WithoutRepr
 
 
 def test_an_object_whose_repr_raises_is_shown_by_its_type():

@@ -15,7 +15,7 @@ from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.gpytorch_bridge import joint_inputs, to_gpytorch
 from drbqo_ray.core.kernels import SHAPES, Kernel, KernelFamily
 from drbqo_ray.core.likelihood import Likelihood, fit
-from tests.gp_problems import (
+from tests.support.gp_problems import (
     CONTEXT_KINDS,
     joint_posterior,
     random_likelihood,

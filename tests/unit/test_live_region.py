@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from drbqo_ray.runtime.live_region import AboveRegion, LiveRegion
-from tests.screen import Terminal, lines_on_screen
+from tests.support.screen import Terminal, lines_on_screen
 
 
 class Region:

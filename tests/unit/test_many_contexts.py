@@ -15,7 +15,7 @@ from drbqo_ray.core.contexts import EmbeddedContexts
 from drbqo_ray.core.missing_scores import ScoreDraws
 from drbqo_ray.optimizer.model import warn_of_many_contexts
 from drbqo_ray.optimizer.scoring import score_normals
-from tests.gp_problems import random_process
+from tests.support.gp_problems import random_process
 
 SPACE = {"a": dr.Float(0.0, 1.0), "b": dr.Float(0.0, 1.0)}
 

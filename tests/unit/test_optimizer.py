@@ -9,7 +9,7 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from tests.optimizer_problems import NAN, make, score, spend, state
+from tests.support.optimizer_problems import NAN, make, score, spend, state
 
 LOG = {"C": dr.Float(1e-3, 1e3, log=True), "gamma": dr.Float(1e-5, 1e1, log=True)}
 BRANCHED = {

@@ -10,8 +10,8 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import ConflictingResult, InvalidInput, UnknownSuggestion
-from tests.hostile_objects import WithoutEquals, WithoutRepr
-from tests.optimizer_problems import NAN, make, score, spend, state
+from tests.support.hostile_objects import WithoutEquals, WithoutRepr
+from tests.support.optimizer_problems import NAN, make, score, spend, state
 
 INF = float("inf")
 

@@ -11,7 +11,7 @@ import pytest
 
 from drbqo_ray.core.kernels import SHAPES
 from drbqo_ray.core.paths import draw_paths, features
-from tests.gp_problems import (
+from tests.support.gp_problems import (
     CONTEXT_KINDS,
     joint_posterior,
     miss,

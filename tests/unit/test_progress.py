@@ -29,7 +29,7 @@ from drbqo_ray.runtime.display import (
 )
 from drbqo_ray.runtime.tally import RECENT, Tally, utilization
 from drbqo_ray.runtime.terminal import error_line, printable, printable_lines
-from tests.screen import Terminal, lines_on_screen
+from tests.support.screen import Terminal, lines_on_screen
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red] :smile: \r\x9b31m\u202e"
 

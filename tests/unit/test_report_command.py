@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from report_runs import write_run
 
 from drbqo_ray.cli.main import cli
 from drbqo_ray.errors import InvalidInput, JournalCorrupt
 from drbqo_ray.report.watch import PageServer
 from drbqo_ray.runtime.result import Result
 from drbqo_ray.storage.journal import JOURNAL
+from tests.support.report_runs import write_run
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import SPACE, two_peaks, write_run
 from scipy.stats import kendalltau
-from uncertainty_oracles import chi_square_value, unit
 
 from drbqo_ray import (
     Choice,
@@ -32,6 +30,8 @@ from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.importance import total_effects
 from drbqo_ray.report.posterior import read_posterior
 from drbqo_ray.runtime.run_report import journal_facts
+from tests.support.report_runs import SPACE, two_peaks, write_run
+from tests.support.uncertainty_oracles import chi_square_value, unit
 
 BAND = 1.96
 RADIUS = 0.7

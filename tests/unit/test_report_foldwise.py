@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import two_peaks, write_run
 
 from drbqo_ray import Recommendation
 from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.runtime.run_report import journal_facts
+from tests.support.report_runs import two_peaks, write_run
 
 
 def uneven(config: dict[str, float], fold: int) -> float:

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from injections import PAYLOADS
-from report_runs import many_parameters, two_peaks, write_run
 
 from drbqo_ray import Choice, CVaR, Float, KLBall
 from drbqo_ray.errors import InvalidInput
@@ -23,6 +21,8 @@ from drbqo_ray.report.file import write_report
 from drbqo_ray.report.page import json_block, render_page
 from drbqo_ray.runtime.run_report import journal_facts
 from drbqo_ray.runtime.terminal import printable
+from tests.support.injections import PAYLOADS
+from tests.support.report_runs import many_parameters, two_peaks, write_run
 
 VOID = {"meta", "input", "link", "br", "hr", "img", "base"}
 PANELS = [

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from report_runs import SPACE, write_run
 
 import drbqo_ray as dr
 from drbqo_ray.cli.main import cli
@@ -16,6 +15,7 @@ from drbqo_ray.problem import RunProblem
 from drbqo_ray.runtime.rerun import SPACE_FILE, command_line, python_script
 from drbqo_ray.runtime.run_report import journal_facts
 from drbqo_ray.storage.journal import Journal
+from tests.support.report_runs import SPACE, write_run
 
 OBJECTIVE = "workers.svm:sonar"
 PROBLEMS: dict[str, tuple[bool, dict[str, Any]]] = {

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_runs import write_run
 
 from drbqo_ray import ChiSquareBall, Choice, Float, Int
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.health import warnings
 from drbqo_ray.runtime.run_report import journal_facts
+from tests.support.report_runs import write_run
 
 CONFIGS = [{"x": x / 10, "kind": "a"} for x in range(1, 10)]
 SPACE = {"x": Float(0.0, 1.0), "kind": Choice(["a", "b"])}

@@ -15,8 +15,8 @@ from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, Journal, read_journal
 from drbqo_ray.storage.outcome import Outcome
 from drbqo_ray.storage.stored_run import replay, tell_optimizer
-from tests.fold_objectives import SPACE, smooth
-from tests.journal_checks import assert_sound, records_of
+from tests.support.fold_objectives import SPACE, smooth
+from tests.support.journal_checks import assert_sound, records_of
 
 RULE, OTHER = "probability > 0.82", "probability > 0.99"
 MOST = 40
@@ -49,18 +49,20 @@ def by_hand(problem: RunProblem) -> tuple[list[Suggestion], str | None]:
 
 
 def work(directory: Path, problem: RunProblem, most: int = MOST) -> tuple[int, str | None]:
-    """Work serially with a keeper of its own; how many were asked in all, and why it stopped."""
-    keeper = Coordinator(directory, problem, MOST, {"stop_when": problem.settings["stop_when"]})
+    """Work serially with an own coordinator; how many were asked in all, and why it stopped."""
+    coordinator = Coordinator(
+        directory, problem, MOST, {"stop_when": problem.settings["stop_when"]}
+    )
     try:
-        for suggestion in keeper.snapshot().pending:
-            keeper.tell([score_of(suggestion)])
-        number = keeper.snapshot().n_suggestions
-        while number < most and (found := keeper.take(number, 1, 1)):
-            keeper.tell([score_of(found[0])])
+        for suggestion in coordinator.snapshot().pending:
+            coordinator.tell([score_of(suggestion)])
+        number = coordinator.snapshot().n_suggestions
+        while number < most and (found := coordinator.take(number, 1, 1)):
+            coordinator.tell([score_of(found[0])])
             number += 1
-        return number, keeper.stop_reason()
+        return number, coordinator.stop_reason()
     finally:
-        keeper.close()
+        coordinator.close()
 
 
 def test_a_serial_run_cut_between_two_looks_stops_at_the_same_evaluation(ram):
@@ -90,10 +92,10 @@ def test_another_rule_starts_its_own_count(ram, between):
     work(ram / "run", problem)
     other = problem_of(between)
     assert replay(read_journal(ram / "run"), other).optimizer.last_look is None
-    keeper = Coordinator(ram / "run", other, MOST, {"stop_when": between})
-    assert keeper.stop_reason() is None
-    assert keeper.take(len(asked), 1, 1)
-    keeper.close()
+    coordinator = Coordinator(ram / "run", other, MOST, {"stop_when": between})
+    assert coordinator.stop_reason() is None
+    assert coordinator.take(len(asked), 1, 1)
+    coordinator.close()
     # Back at the first rule, what it said before the change no longer counts.
     assert replay(read_journal(ram / "run"), problem).optimizer.last_look is None
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 import drbqo_ray as dr
-from tests.quick_search import GRID, X, Y, scores_of, search
+from tests.support.quick_search import GRID, X, Y, scores_of, search
 
 # beside GridSearchCV
 

@@ -14,9 +14,9 @@ from sklearn.svm import SVC
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.search_cv import callbacks as told
-from tests.listening_callback import Listener, NosyListener
-from tests.picky_estimator import Picky, Refusal
-from tests.quick_search import X, Y, search
+from tests.support.listening_callback import Listener, NosyListener
+from tests.support.picky_estimator import Picky, Refusal
+from tests.support.quick_search import X, Y, search
 
 pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
 EVALUATION = "candidate-split-evaluation"

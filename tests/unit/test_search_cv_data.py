@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from tests.quick_search import GRID, X, Y, scores_of, search
+from tests.support.quick_search import GRID, X, Y, scores_of, search
 
 
 def test_data_frames_keep_their_names():

@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 
 import drbqo_ray as dr
 from drbqo_ray.search_cv.search_space import DICT, SearchSpace
-from tests.quick_search import X, Y, search
+from tests.support.quick_search import X, Y, search
 
 GRIDS = [
     {"kernel": ["rbf"], "gamma": [0.1, 1.0], "C": [1, 10]},

@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 import drbqo_ray as dr
 from drbqo_ray.search_cv.fold_search import Search
-from tests.quick_search import GRID, SPACE, X, Y, search
+from tests.support.quick_search import GRID, SPACE, X, Y, search
 
 
 def test_a_search_survives_clone_pickle_and_repr():

@@ -11,7 +11,7 @@ from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.svm import SVC
 
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from tests.quick_search import GRID, X, Y, scores_of, search
+from tests.support.quick_search import GRID, X, Y, scores_of, search
 
 
 class Fussy(ClassifierMixin, BaseEstimator):

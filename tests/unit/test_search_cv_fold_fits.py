@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from drbqo_ray.search_cv.fold_fit import FoldFit
 from drbqo_ray.search_cv.ray_search import pickled
 from drbqo_ray.search_cv.stored_search import append_fit, fingerprint_of, read_fits
-from tests.quick_search import X
+from tests.support.quick_search import X
 
 
 def test_fold_fits_come_back_from_their_file_even_if_the_last_line_is_cut(tmp_path):

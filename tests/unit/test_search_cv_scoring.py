@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from tests.quick_search import GRID, SPACE, X, Y, scores_of, search
+from tests.support.quick_search import GRID, SPACE, X, Y, scores_of, search
 
 
 def test_of_several_metrics_the_one_named_by_refit_is_optimized_and_all_are_recorded():

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from tests.quick_search import X, Y, search
+from tests.support.quick_search import X, Y, search
 
 
 def test_spaces_of_other_packages_and_plain_options_are_understood():

@@ -12,7 +12,7 @@ import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.space.normal import Normal
 from drbqo_ray.space.space import as_space
-from tests.hostile_objects import WithoutEquals, WithoutFloat, WithoutRepr
+from tests.support.hostile_objects import WithoutEquals, WithoutFloat, WithoutRepr
 
 INF, NAN = float("inf"), float("nan")
 

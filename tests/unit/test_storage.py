@@ -13,14 +13,14 @@ from drbqo_ray.runtime.run import run
 from drbqo_ray.runtime.run_many import run_many
 from drbqo_ray.storage.journal import JOURNAL
 from drbqo_ray.storage.location import begin, find_location, prepare
-from tests.fold_objectives import SPACE, smooth
-from tests.journal_checks import records_of
+from tests.support.fold_objectives import SPACE, smooth
+from tests.support.journal_checks import records_of
 
 
 def problem_of(seed: int = 0) -> RunProblem:
     settings = {"method": "random", "uncertainty": 1.0, "seed": seed, "mode": "max"}
     settings |= {"kernel": "se", "context_rule": None}
-    return RunProblem.of(SPACE, 3, settings, smooth, "tests.fold_objectives:smooth")
+    return RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
 
 
 @pytest.fixture

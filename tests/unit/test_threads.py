@@ -23,10 +23,10 @@ from drbqo_ray.plots import facts_of
 from drbqo_ray.runtime.background_fit import BackgroundFit
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.threads import Library, one_thread
-from tests import quick_search, tune_trials
-from tests.local_ray import ROOT
-from tests.optimizer_problems import SPACE, spend
-from tests.thread_counts import allow, allowed, watch
+from tests.support import quick_search, tune_trials
+from tests.support.local_ray import ROOT
+from tests.support.optimizer_problems import SPACE, spend
+from tests.support.thread_counts import allow, allowed, watch
 
 THREADS = 3
 

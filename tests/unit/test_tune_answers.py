@@ -14,7 +14,7 @@ from ray.tune.search import Searcher
 
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.tune_searcher import DRBQOSearch
-from tests.tune_trials import SPACE, flat, ready, run, score_of
+from tests.support.tune_trials import SPACE, flat, ready, run, score_of
 
 LINE = {"x": tune.uniform(0, 1)}
 RULE = "loss < 0.01"

@@ -11,7 +11,7 @@ from drbqo_ray.errors import DrbqoError, InvalidInput
 from drbqo_ray.storage.format import has_right_checksum
 from drbqo_ray.tune_searcher import DRBQOSearch
 from drbqo_ray.tune_searcher.state import DamagedState, decode_state, encode_state
-from tests.tune_trials import ready, run
+from tests.support.tune_trials import ready, run
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tune-state-1.json"
 

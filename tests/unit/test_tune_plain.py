@@ -13,7 +13,7 @@ from drbqo_ray.errors import InvalidInput, ProblemChanged
 from drbqo_ray.tune_searcher import DRBQOSearch
 from drbqo_ray.tune_searcher.space import TuneSpace
 from drbqo_ray.types import plain
-from tests.tune_trials import SPACE, ready, run
+from tests.support.tune_trials import SPACE, ready, run
 
 NUMPY = {
     "n_folds": np.array([0, 1, 2]).max() + 1,

@@ -13,7 +13,7 @@ from ray.tune.search import ConcurrencyLimiter
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput, ProblemChanged
 from drbqo_ray.tune_searcher import DRBQOSearch
-from tests.tune_trials import SPACE, flat, ready, run, score_of
+from tests.support.tune_trials import SPACE, flat, ready, run, score_of
 
 
 class TestPoints:

@@ -23,7 +23,7 @@ from drbqo_ray.core.sets.catalog import (
     from_dict,
 )
 from drbqo_ray.errors import InvalidInput
-from tests.hostile_objects import WithoutRepr
+from tests.support.hostile_objects import WithoutRepr
 
 LINE = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 

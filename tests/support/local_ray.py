@@ -15,7 +15,7 @@ from ray.cluster_utils import Cluster
 
 from drbqo_ray.runtime.connection import protect_token
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CONNECTION_OPTIONS = {"log_to_driver": False, "logging_level": "ERROR"}
 
 

@@ -1,4 +1,4 @@
-"""A Tune run to be killed: python -m tests.tune_driver ADDRESS STORAGE NUM_SAMPLES"""
+"""A Tune run to be killed: python -m tests.support.tune_driver ADDRESS STORAGE NUM_SAMPLES"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ray
 from ray import tune
 
 from drbqo_ray.tune_searcher import DRBQOSearch
-from tests.tune_trainables import slow
+from tests.support.tune_trainables import slow
 
 SPACE = {"x": tune.uniform(0, 1), "net": {"width": tune.randint(1, 9)}}
 

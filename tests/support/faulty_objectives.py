@@ -8,7 +8,7 @@ from pathlib import Path
 
 import ray
 
-from tests.fold_objectives import smooth
+from tests.support.fold_objectives import smooth
 
 BROKEN = 2
 

@@ -1,4 +1,4 @@
-"""The keeper of a run, without Ray: what it makes of outcomes told twice, late, or after a cut."""
+"""The coordinator of a run, without Ray: outcomes told twice, late, or after a cut."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, read_journal
 from drbqo_ray.storage.outcome import Outcome
 from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer
-from tests.fold_objectives import SPACE, smooth
-from tests.journal_checks import assert_sound, records_of
+from tests.support.fold_objectives import SPACE, smooth
+from tests.support.journal_checks import assert_sound, records_of
 
 patient = pytest.mark.timeout(7200)
 long_or_short = pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def ram():
 def problem_of(method="drbqo", seed=3, n_initial=5, stop_when=None) -> RunProblem:
     settings = {"method": method, "uncertainty": 1.0, "seed": seed, "n_initial": n_initial}
     settings["stop_when"] = stop_when
-    return RunProblem.of(SPACE, 3, settings, smooth, "tests.fold_objectives:smooth")
+    return RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
 
 
 def score_of(suggestion) -> Outcome:
@@ -49,16 +49,16 @@ def score_of(suggestion) -> Outcome:
 
 
 def work_serially(directory, problem, n_evaluations) -> list:
-    """Every suggestion of a serial run, finished or resumed with a keeper of its own."""
-    keeper = Coordinator(directory, problem, n_evaluations, {})
+    """Every suggestion of a serial run, finished or resumed with a coordinator of its own."""
+    coordinator = Coordinator(directory, problem, n_evaluations, {})
     try:
-        for suggestion in keeper.snapshot().pending:
-            keeper.tell([score_of(suggestion)])
-        for number in range(keeper.snapshot().n_suggestions, n_evaluations):
-            keeper.tell([score_of(keeper.take(number, 1, 1)[0])])
-        return keeper.take(0, n_evaluations, 1)
+        for suggestion in coordinator.snapshot().pending:
+            coordinator.tell([score_of(suggestion)])
+        for number in range(coordinator.snapshot().n_suggestions, n_evaluations):
+            coordinator.tell([score_of(coordinator.take(number, 1, 1)[0])])
+        return coordinator.take(0, n_evaluations, 1)
     finally:
-        keeper.close()
+        coordinator.close()
 
 
 @patient
@@ -91,26 +91,26 @@ def test_looking_for_the_best_value_between_asks_changes_no_suggestion():
 def test_a_display_that_watches_the_best_value_gets_it_and_changes_no_suggestion(ram):
     problem = problem_of()
     plain = work_serially(ram / "plain", problem, 10)
-    keeper = Coordinator(ram / "watched", problem, 10, {})
+    coordinator = Coordinator(ram / "watched", problem, 10, {})
     for number in range(10):
-        keeper.tell([score_of(keeper.take(number, 1, 1)[0])])
+        coordinator.tell([score_of(coordinator.take(number, 1, 1)[0])])
         deadline = time.monotonic() + 20
-        while number == 3 and not keeper.best():
+        while number == 3 and not coordinator.best():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-    assert keeper.best()["best_std"] > 0
-    assert keeper.best()["best_config"] in [suggestion.config for suggestion in plain]
-    assert keeper.take(0, 10, 1) == plain
-    keeper.close()
+    assert coordinator.best()["best_std"] > 0
+    assert coordinator.best()["best_config"] in [suggestion.config for suggestion in plain]
+    assert coordinator.take(0, 10, 1) == plain
+    coordinator.close()
 
 
 def test_outcomes_told_three_times_in_any_order_count_once(ram):
     problem = problem_of(n_initial=9)
     once, often = (Coordinator(ram / name, problem, 10, {}) for name in ("once", "often"))
-    for keeper in (once, often):
-        suggestions = keeper.take(0, 9, 1)
+    for coordinator in (once, often):
+        suggestions = coordinator.take(0, 9, 1)
         while len(suggestions) < 9:
-            suggestions = keeper.take(0, 9, 1)
+            suggestions = coordinator.take(0, 9, 1)
             time.sleep(0.01)
     outcomes = [score_of(suggestion) for suggestion in suggestions]
     repeated = outcomes * 3
@@ -132,23 +132,23 @@ def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram
     for trial in range(50 if long else 1):
         rng = random.Random(trial)
         directory = ram / str(trial)
-        keeper = Coordinator(directory, problem, 160, {})
+        coordinator = Coordinator(directory, problem, 160, {})
         order: list = []
         first = {}
         for begin in range(0, 160, 8):
             suggestions: list = []
             while len(suggestions) < 8:
-                suggestions = keeper.take(begin, 8, 8)
+                suggestions = coordinator.take(begin, 8, 8)
             rng.shuffle(suggestions)
             order += suggestions
             first |= {s.id: score_of(s) for s in suggestions}
             for suggestion in suggestions:
-                keeper.tell([first[suggestion.id]])
+                coordinator.tell([first[suggestion.id]])
                 late = rng.choice(order)
-                if late.id in keeper._outcomes and rng.random() < 0.5:
-                    again = keeper.tell([Outcome(late.id, 99.0)])
+                if late.id in coordinator._outcomes and rng.random() < 0.5:
+                    again = coordinator.tell([Outcome(late.id, 99.0)])
                     assert again[0].score == first[late.id].score
-        final = keeper.finish("finished")
+        final = coordinator.finish("finished")
         assert [o.id for o in final.observations] == [s.id for s in order]
         assert {o.id: o.score for o in final.observations} == {
             i: outcome.score for i, outcome in first.items()
@@ -160,76 +160,76 @@ def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram
 
 
 def test_an_outcome_for_a_suggestion_never_made_is_refused(ram):
-    keeper = Coordinator(ram / "run", problem_of("random"), 4, {})
-    keeper.take(0, 1, 1)
+    coordinator = Coordinator(ram / "run", problem_of("random"), 4, {})
+    coordinator.take(0, 1, 1)
     with pytest.raises(UnknownSuggestion):
-        keeper.tell([Outcome(17, 1.0)])
+        coordinator.tell([Outcome(17, 1.0)])
     assert not records_of(ram / "run", "tell")
-    keeper.close()
+    coordinator.close()
 
 
 def test_telling_does_not_wait_for_a_long_thought(ram, monkeypatch):
-    keeper = Coordinator(ram / "run", problem_of("random"), 10, {})
-    [first] = keeper.take(0, 1, 1)
+    coordinator = Coordinator(ram / "run", problem_of("random"), 10, {})
+    [first] = coordinator.take(0, 1, 1)
     thinking = threading.Event()
-    ask = keeper._optimizer.ask
+    ask = coordinator._optimizer.ask
 
     def slowly(q):
         thinking.set()
         time.sleep(2.0)
         return ask(q)
 
-    monkeypatch.setattr(keeper._optimizer, "ask", slowly)
-    waiting = threading.Thread(target=keeper.take, args=(1, 1, 1))
+    monkeypatch.setattr(coordinator._optimizer, "ask", slowly)
+    waiting = threading.Thread(target=coordinator.take, args=(1, 1, 1))
     waiting.start()
     assert thinking.wait(5)
     start = time.monotonic()
-    keeper.tell([score_of(first)])
-    keeper.snapshot()
-    keeper.best()
+    coordinator.tell([score_of(first)])
+    coordinator.snapshot()
+    coordinator.best()
     assert time.monotonic() - start < 0.5
     waiting.join()
-    keeper.close()
+    coordinator.close()
 
 
 def test_a_keeper_whose_disk_fails_acknowledges_nothing_and_says_so(ram):
-    keeper = Coordinator(ram / "run", problem_of("random"), 4, {})
-    [suggestion] = keeper.take(0, 1, 1)
-    keeper._journal.close()
+    coordinator = Coordinator(ram / "run", problem_of("random"), 4, {})
+    [suggestion] = coordinator.take(0, 1, 1)
+    coordinator._journal.close()
     with pytest.raises(JournalError):
-        keeper.tell([score_of(suggestion)])
-    assert keeper.snapshot().n_done == 0
+        coordinator.tell([score_of(suggestion)])
+    assert coordinator.snapshot().n_done == 0
     with pytest.raises(JournalError):
-        keeper.take(1, 1, 1)
-    keeper.close()
+        coordinator.take(1, 1, 1)
+    coordinator.close()
     again = Coordinator(ram / "run", problem_of("random"), 4, {})
     assert again.snapshot().pending == [suggestion]
     again.close()
 
 
 def test_an_optimizer_that_breaks_is_reported_to_whoever_waits(ram, monkeypatch):
-    keeper = Coordinator(ram / "run", problem_of("random"), 4, {})
+    coordinator = Coordinator(ram / "run", problem_of("random"), 4, {})
 
     def breaks(q):
         raise FloatingPointError("singular")
 
-    monkeypatch.setattr(keeper._optimizer, "ask", breaks)
+    monkeypatch.setattr(coordinator._optimizer, "ask", breaks)
     with pytest.raises(RunFailed, match="FloatingPointError: singular"):
-        keeper.take(0, 1, 1)
-    keeper.close()
+        coordinator.take(0, 1, 1)
+    coordinator.close()
 
 
 def test_with_several_slots_fits_are_made_beside_and_replayed(ram, monkeypatch):
     monkeypatch.setattr(fits_in_background, "SMALL", 4)
-    keeper = Coordinator(ram / "run", problem_of("drbqo"), 60, {})
+    coordinator = Coordinator(ram / "run", problem_of("drbqo"), 60, {})
     told = 0
     while told < 60:
-        for suggestion in keeper.take(told, 4, 4):
-            keeper.tell([score_of(suggestion)])
+        for suggestion in coordinator.take(told, 4, 4):
+            coordinator.tell([score_of(suggestion)])
             told += 1
         time.sleep(0.005)
-    wait_for(keeper.best)
-    final = keeper.finish("finished")
+    wait_for(coordinator.best)
+    final = coordinator.finish("finished")
     records = list(read_journal(ram / "run"))
     fits = [record.data for record in records if record.kind == "fit"]
     late = [fit for fit in fits if fit["fit"]["size"] < fit["told"]]
@@ -265,15 +265,15 @@ def test_a_run_that_is_sure_enough_hands_out_no_more_and_its_journal_says_why(ra
     problem = problem_of(stop_when="probability > 0.05")
     expected, reason = stopped_by_hand(problem, 40)
     assert reason is not None
-    keeper = Coordinator(ram / "run", problem, 40, {"stop_when": "probability > 0.05"})
+    coordinator = Coordinator(ram / "run", problem, 40, {"stop_when": "probability > 0.05"})
     asked = []
-    while found := keeper.take(len(asked), 1, 1):
+    while found := coordinator.take(len(asked), 1, 1):
         asked += found
-        keeper.tell([score_of(asked[-1])])
+        coordinator.tell([score_of(asked[-1])])
     assert asked == expected
     assert len(asked) < 40
-    assert keeper.stop_reason() == reason
-    final = keeper.finish("finished", keeper.stop_reason())
+    assert coordinator.stop_reason() == reason
+    final = coordinator.finish("finished", coordinator.stop_reason())
     [record] = records_of(ram / "run", "finish")
     assert (record["reason"], record["stop_reason"]) == ("finished", reason)
     again = replay(read_journal(ram / "run"), problem_of())
@@ -288,41 +288,41 @@ def test_a_rule_that_is_never_met_changes_no_suggestion(ram):
 
 
 def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
-    keeper = Coordinator(ram / "run", problem_of(stop_when="probability > 0.05"), 80, {})
+    coordinator = Coordinator(ram / "run", problem_of(stop_when="probability > 0.05"), 80, {})
     under_way: deque = deque()
     asked = 0
-    while found := keeper.take(asked, 4, 4):
+    while found := coordinator.take(asked, 4, 4):
         asked += len(found)
         under_way.extend(found)
         while len(under_way) > 3:
-            keeper.tell([score_of(under_way.popleft())])
+            coordinator.tell([score_of(under_way.popleft())])
     assert under_way
-    keeper.tell([score_of(suggestion) for suggestion in under_way])
-    assert keeper.take(asked, 4, 4) == []
-    final = keeper.finish("finished", keeper.stop_reason())
+    coordinator.tell([score_of(suggestion) for suggestion in under_way])
+    assert coordinator.take(asked, 4, 4) == []
+    final = coordinator.finish("finished", coordinator.stop_reason())
     assert len(final.observations) == asked
     assert asked < 80
 
 
 def test_nobody_waits_while_the_rule_looks_at_the_model(ram, monkeypatch):
-    keeper = Coordinator(ram / "run", problem_of("random", stop_when="loss < 0"), 10, {})
-    [first] = keeper.take(0, 1, 1)
+    coordinator = Coordinator(ram / "run", problem_of("random", stop_when="loss < 0"), 10, {})
+    [first] = coordinator.take(0, 1, 1)
     looking, looked = threading.Event(), threading.Event()
 
     def long_look():
         looking.set()
         assert looked.wait(60)
 
-    monkeypatch.setattr(keeper._optimizer, "stop_reason", long_look)
-    keeper.tell([score_of(first)])
+    monkeypatch.setattr(coordinator._optimizer, "stop_reason", long_look)
+    coordinator.tell([score_of(first)])
     assert looking.wait(60)
-    assert keeper.tell([score_of(first)])[0].id == 0
-    assert keeper.snapshot().n_done == 1
-    assert keeper.best() == {}
-    assert keeper.stop_reason() is None
+    assert coordinator.tell([score_of(first)])[0].id == 0
+    assert coordinator.snapshot().n_done == 1
+    assert coordinator.best() == {}
+    assert coordinator.stop_reason() is None
     looked.set()
-    assert keeper.take(1, 1, 1)[0].id == 1
-    keeper.close()
+    assert coordinator.take(1, 1, 1)[0].id == 1
+    coordinator.close()
 
 
 @pytest.mark.parametrize("rule", ["loss > 0.1", "loss < -1", "gain < 2", "probability > 1", 0.002])

@@ -6,7 +6,7 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.runtime.background_fit import BackgroundFit
-from tests.optimizer_problems import SPACE, spend
+from tests.support.optimizer_problems import SPACE, spend
 
 
 @pytest.fixture(autouse=True)

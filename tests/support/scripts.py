@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.local_ray import ROOT
+from tests.support.local_ray import ROOT
 
 
 def run_script(path: Path, folder: Path, *arguments: str) -> str:

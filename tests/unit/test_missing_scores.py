@@ -20,7 +20,7 @@ from drbqo_ray.optimizer.methods import METHODS
 from drbqo_ray.optimizer.scoring import score_normals
 from drbqo_ray.report.about import About
 from drbqo_ray.report.facts import gather
-from tests.gp_problems import random_process
+from tests.support.gp_problems import random_process
 
 SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
 N = 4

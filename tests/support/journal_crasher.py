@@ -19,7 +19,7 @@ from types import ModuleType
 # The journal needs nothing of the package's own __init__, which loads scipy: without it the
 # hundreds of processes of the fault tests start ten times sooner.
 package = ModuleType("drbqo_ray")
-package.__path__ = [str(Path(__file__).parent.parent / "drbqo_ray")]
+package.__path__ = [str(Path(__file__).parents[2] / "drbqo_ray")]
 sys.modules["drbqo_ray"] = package
 
 from drbqo_ray.errors import JournalError  # noqa: E402

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local_ray import ROOT
+from tests.support.local_ray import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 FOR_TUNE = [path for path in EXAMPLES if path.name.startswith("2")]

@@ -19,9 +19,9 @@ import sys
 import ray
 
 from drbqo_ray.runtime.run import run
-from tests.faulty_objectives import Hoards
-from tests.fold_objectives import SPACE, Slow
-from tests.local_ray import CONNECTION_OPTIONS
+from tests.support.faulty_objectives import Hoards
+from tests.support.fold_objectives import SPACE, Slow
+from tests.support.local_ray import CONNECTION_OPTIONS
 
 LOCAL = {"include_dashboard": False, "num_cpus": 2, "object_store_memory": 100_000_000}
 
