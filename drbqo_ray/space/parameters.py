@@ -99,7 +99,7 @@ class Axis:
 
         Cells are narrowest at one of the ends on every scale.
         """
-        if not self.count:
+        if self.count < 2:
             return
         last = self.count - 1
         reach = max(abs(self.start), abs(self.start + last * self.step))

@@ -153,7 +153,8 @@ class Space:
             i = self._index[name]
             for parent, values in self._conditions.get(name, {}).items():
                 j = self._index[parent]
-                at = np.array([self.parameters[parent].to_unit(value) for value in values])
+                item = self.parameters[parent]
+                at = item.snap(np.array([item.to_unit(value) for value in values]))
                 hit = (np.abs(u[:, j, None] - at) <= WITHIN_CELL).any(axis=1)
                 active[:, i] &= active[:, j] & hit
         return active

@@ -412,3 +412,20 @@ def test_steps_on_a_log_scale_may_start_at_the_smallest_float():
     item = dr.Float(5e-324, 1.0, log=True, step=0.25)
     assert [item.from_unit(u) for u in (0.0, 1.0)] == [5e-324, 1.0]
     assert item.from_unit(item.to_unit(0.5)) == 0.5
+
+
+def test_a_step_beside_its_decimal_wakes_what_is_conditional_on_it():
+    item = Normal(0.98, 1.02, step=0.007031250000000006, mean=1.0, sd=0.01)
+    value = item.from_unit(0.5)
+    space = dr.Space({"p": item, "x": dr.Float(0, 1, when={"p": [value]})})
+    config = {"p": value, "x": 0.25}
+    assert space.active(space.to_unit(config)[None]).all()
+    assert space.from_unit(space.to_unit(config)) == config
+    assert space.grid(100) is None
+
+
+def test_a_step_as_wide_as_the_range_may_leave_one_value():
+    low, high = 6.066358151036024, 13.361594264315023  # as decimals they lie 1e-15 closer
+    item = dr.Float(low, high, log=True, step=high - low)
+    assert item.count == 1
+    assert [item.from_unit(u) for u in (0.0, 0.5, 1.0)] == [low] * 3
