@@ -20,6 +20,11 @@ from ray import tune
 from drbqo_ray.tune_searcher import DRBQOSearch
 from workers.cnn import CNNFolds
 
+SPACE = {
+    "learning_rate": tune.loguniform(1e-5, 1e-1),
+    "dropout1": tune.uniform(0, 0.9),
+    "dropout2": tune.uniform(0, 0.9),
+}
 WORKER = CNNFolds("digits", n_folds=5, subset=300, epochs=4, batch_size=16)
 
 
@@ -32,21 +37,14 @@ def main(trials: int = 12) -> None:
     os.environ.setdefault("RAY_ADDRESS", "local")  # a Ray of its own, unless you name one
     ray.init(log_to_driver=False, logging_level="ERROR")
     search = DRBQOSearch(n_folds=WORKER.n_folds, n_initial=6)
+    how = tune.TuneConfig(
+        search_alg=search, metric="accuracy", mode="max", num_samples=trials, reuse_actors=True
+    )
     with tempfile.TemporaryDirectory() as storage:
         results = tune.Tuner(
             tune.with_resources(train, {"cpu": 0.5}),
-            param_space={
-                "learning_rate": tune.loguniform(1e-5, 1e-1),
-                "dropout1": tune.uniform(0, 0.9),
-                "dropout2": tune.uniform(0, 0.9),
-            },
-            tune_config=tune.TuneConfig(
-                search_alg=search,
-                metric="accuracy",
-                mode="max",
-                num_samples=trials,
-                reuse_actors=True,
-            ),
+            param_space=SPACE,
+            tune_config=how,
             run_config=tune.RunConfig(storage_path=storage, verbose=0),
         ).fit()
     best = search.recommend()

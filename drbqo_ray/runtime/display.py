@@ -10,6 +10,7 @@ it. Displays only count them.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -370,7 +371,7 @@ def time_left(tally: Tally) -> str:
 
 def duration(seconds: float | None) -> str:
     """Seconds as people say them: 41 s, 3 min 20 s, 2 h 5 min."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "?"
     whole = max(round(seconds), 0)
     if whole < 60:

@@ -300,7 +300,7 @@ def test_resuming_a_run_that_is_over_says_so_at_once_and_starts_nothing(
 ) -> None:
     write_run(tmp_path / "run", budget=4).close()
     before = (tmp_path / "run" / JOURNAL).read_bytes()
-    for name in ("cluster_access.connect", "cluster.runner.run"):
+    for name in ("runtime.cluster_access.connect", "runtime.run.run"):
         monkeypatch.setattr(f"drbqo_ray.{name}", lambda *given, **options: pytest.fail("started"))
     Path("own_folds.py").unlink()
     result = invoke("resume", "run", "--address", "127.0.0.1:1", *more)
