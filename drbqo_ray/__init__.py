@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drbqo_ray.core.sets.catalog import (
+    from drbqo_ray.core.sets import (
         ChiSquareBall,
         CVaR,
         Expectation,
@@ -59,7 +59,7 @@ _HOMES = {
     "drbqo_ray.runtime.result": ("Result",),
     "drbqo_ray.runtime.run_many": ("run_many",),
     "drbqo_ray.runtime.run": ("run",),
-    "drbqo_ray.core.sets.catalog": (
+    "drbqo_ray.core.sets": (
         "CVaR",
         "ChiSquareBall",
         "Expectation",

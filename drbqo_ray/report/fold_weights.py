@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import ChiSquareBall, CVaR, KLBall, TotalVariationBall
+from drbqo_ray.core.sets import ChiSquareBall, CVaR, KLBall, TotalVariationBall, UncertaintySet
 from drbqo_ray.report.posterior import (
     Posterior,
 )

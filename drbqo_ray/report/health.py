@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drbqo_ray.core.sets.catalog import Expectation, WorstCase
+from drbqo_ray.core.sets import Expectation, WorstCase
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import BAND
 from drbqo_ray.report.failures import Failures

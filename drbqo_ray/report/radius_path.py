@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import (
+from drbqo_ray.core.sets import (
     ChiSquareBall,
     CVaR,
     Expectation,
     KLBall,
     MMDBall,
     TotalVariationBall,
+    UncertaintySet,
     WassersteinBall,
     WorstCase,
 )

@@ -6,8 +6,7 @@ import re
 import shlex
 from typing import Any
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall, UncertaintySet
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.report.about import Snippet
@@ -39,7 +38,7 @@ def python_script(problem: RunProblem, evaluations: int, stop_when: str | None =
     return "\n".join(
         [
             "import drbqo_ray as dr",
-            "from drbqo_ray.core.sets.catalog import from_dict",
+            "from drbqo_ray.core.sets import from_dict",
             "",
             *_objective(problem),
             "space = {",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.optimizer.methods import DEFAULT

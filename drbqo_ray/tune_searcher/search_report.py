@@ -93,7 +93,7 @@ def _searcher(problem: TuneProblem) -> str:
     ]
     return "\n".join(
         [
-            "from drbqo_ray.core.sets.catalog import from_dict",
+            "from drbqo_ray.core.sets import from_dict",
             "from drbqo_ray.tune_searcher import DRBQOSearch",
             "",
             "search = DRBQOSearch(",

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
-from drbqo_ray.core.sets.catalog import (
+from drbqo_ray.core.sets import (
     ChiSquareBall,
     CVaR,
     Expectation,

@@ -1,12 +1,13 @@
 """The contract every uncertainty set keeps, and the checks on what a user passes in.
 
-The notation is that of `drbqo_ray.core.sets.catalog`.
+The notation is that of `drbqo_ray.core.sets`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import isfinite, nan
 from numbers import Real
@@ -19,10 +20,14 @@ from drbqo_ray.errors import InvalidInput
 from drbqo_ray.types import Array
 
 TINY = float(np.finfo(np.float64).tiny)
+ROUNDING = 4e-16
 LARGEST = 1e300
 """Size of a matrix entry of which a float holds the sum over many contexts."""
 
+_SETS: dict[str, type[UncertaintySet]] = {}
 
+
+@dataclass(frozen=True)
 class UncertaintySet(ABC):
     """The distributions over n contexts that the adversary may choose from.
 
@@ -39,6 +44,21 @@ class UncertaintySet(ABC):
 
     _block_elements: ClassVar[int] = 40_000
     """Numbers per block of rows: the work arrays of one block stay in cache."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Make the set known by its kind."""
+        super().__init_subclass__(**keywords)
+        if "kind" not in cls.__dict__:  # a base of other sets
+            return
+        known = _SETS.setdefault(cls.kind, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InvalidInput(
+                f"Every set needs a kind of its own; {known.__qualname__} of {known.__module__}"
+                " has this one.",
+                cls.kind,
+                "Choose another name: journals tell sets apart by it.",
+            )
+        _SETS[cls.kind] = cls
 
     def worst_case(
         self, values: ArrayLike, reference: ArrayLike | None = None
@@ -89,10 +109,11 @@ class UncertaintySet(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which `from_dict` makes an equal set; fit for JSON."""
         plain: dict[str, Any] = {"set": self.kind}
-        for field in fields(self):  # type: ignore[arg-type]  # every set is a dataclass
+        for field in fields(self):
             if field.init:
                 entry = getattr(self, field.name)
-                plain[field.name] = entry.tolist() if isinstance(entry, np.ndarray) else entry
+                numpys = isinstance(entry, np.ndarray | np.generic)
+                plain[field.name] = entry.tolist() if numpys else entry
         return plain
 
     @abstractmethod
@@ -113,6 +134,23 @@ class UncertaintySet(ABC):
         weights = np.zeros(rows.shape)
         value, weights[:, support] = self.solve(rows[:, support], q[support])
         return value, weights
+
+
+def from_dict(plain: Mapping[str, Any]) -> UncertaintySet:
+    """The set that `UncertaintySet.to_dict` wrote down."""
+    cure = (
+        f"Pass what to_dict() returns; the sets are {', '.join(_SETS)}. A set of your own is known"
+        " once its module is imported."
+    )
+    name = plain.get("set") if isinstance(plain, Mapping) else None
+    if not isinstance(name, str) or name not in _SETS:
+        raise InvalidInput("A set in plain data needs a known name under 'set'.", plain, cure)
+    parameters = {key: entry for key, entry in plain.items() if key != "set"}
+    try:
+        return _SETS[name](**parameters)
+    except TypeError:
+        rule = f"The set {name!r} must come with exactly its own parameters."
+        raise InvalidInput(rule, plain, cure) from None
 
 
 def unit_rows(values: Array) -> tuple[Array, Array, Array]:
@@ -162,6 +200,22 @@ def share_of_ties(x: Array, q: Array) -> Array:
         mass = np.add.reduce(p, axis=-1, keepdims=True)
     p /= mass
     return p
+
+
+def value_at_mass(x: Array, q: Array, mass: Array | float) -> Array:
+    """Lowest value of each row, shape (m, 1), at or below which lies reference mass `mass`."""
+    if is_uniform(q):
+        ascending = np.sort(x, axis=-1)
+        q_ascending = q
+    else:
+        order = np.argsort(x, axis=-1)
+        ascending = np.take_along_axis(x, order, axis=-1)
+        q_ascending = q[order]
+    cumulative = np.add.accumulate(q_ascending, axis=-1)
+    short = cumulative < mass  # (m, n) or (n,)
+    index = np.minimum(np.add.reduce(short, axis=-1, dtype=np.intp), x.shape[-1] - 1)
+    cut: Array = ascending[np.arange(x.shape[0]), index]
+    return cut[:, None]
 
 
 @lru_cache(maxsize=256)

@@ -1,6 +1,6 @@
 """The Kullback-Leibler ball: exponential tilting, its strength found by Newton's method.
 
-Notation as in `drbqo_ray.core.sets.catalog`, and
+Notation as in `drbqo_ray.core.sets`, and
 
 =========  =====================================================  ======
 symbol     meaning                                                shape

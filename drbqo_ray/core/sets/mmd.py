@@ -1,6 +1,6 @@
 """The maximum mean discrepancy ball: closed form, or the path of optima where weights hit 0.
 
-Notation as in `drbqo_ray.core.sets.catalog`, and
+Notation as in `drbqo_ray.core.sets`, and
 
 ======  =========================================================  ======
 symbol  meaning                                                    shape

@@ -1,6 +1,6 @@
 """The Wasserstein ball over the contexts themselves: greedy transport along lower hulls.
 
-Notation as in `drbqo_ray.core.sets.catalog`. Mass of context i that is carried a distance d
+Notation as in `drbqo_ray.core.sets`. Mass of context i that is carried a distance d
 should reach the lowest value within that distance on average: the lower convex hull of the
 points (d_ij, x_j), j = 1..n. Each edge of a hull lowers the value at a constant rate per unit
 of transport, and the rates fall along a hull. So the edges of all contexts are bought in order
