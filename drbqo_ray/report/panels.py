@@ -138,7 +138,7 @@ def _radius(facts: Facts) -> Panel:
         + "; ".join(f"{short(c.size)} (config {c.before} to {c.after})" for c in path.changes[:8])
         + ("; and more." if len(path.changes) > 8 else ".")
     ]
-    if path.kind != "chi-square":
+    if not path.mean_minus_spread:
         reading.append(
             "The slider that ranks configs anew is made for chi-square balls and is left out; the"
             " curve above was solved for this run's own kind of set."
@@ -160,7 +160,7 @@ def _pareto(facts: Facts) -> Panel:
         f"{count(front, 'config')} on the front{', joined by a line' if front > 1 else ''}:"
         " no other has a better mean and less spread."
     )
-    if facts.radius_path is not None and facts.radius_path.kind == "chi-square":
+    if facts.radius_path is not None and facts.radius_path.mean_minus_spread:
         reading += (
             " The dashed line joins points of equal robust score, as long as every fold keeps some"
             " weight."

@@ -23,20 +23,22 @@ The value is concave and positively homogeneous in the values, follows a shift o
 falls as the radius grows. Its supergradient with respect to the values is p itself.
 
 A set is a class with a `kind` and a `_solve_rows` in a module of its own here, and nothing else
-need know of it: the modules of this package are all loaded, and a set makes itself known by its
-kind. One that lives elsewhere is known once its module is imported.
+need know of it: the modules of this package are all loaded, a set makes itself known to
+`from_dict` by its kind, and `drbqo_ray` offers it by the name of its class. A set that lives
+elsewhere is known once its module is imported.
 """
 
 from __future__ import annotations
 
+import numbers
 from importlib import import_module
-from numbers import Real
 from pkgutil import iter_modules
 
 from drbqo_ray.core.sets.base import (
     UncertaintySet,
     checked_radius,
     from_dict,
+    is_set,
     reference_weights,
 )
 from drbqo_ray.core.sets.chi_square import ChiSquareBall
@@ -65,7 +67,8 @@ __all__ = [
 ]
 
 for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+    _found = vars(import_module(f"{__name__}.{_module.name}"))
+    globals().update({name: each for name, each in _found.items() if is_set(each)})
 
 
 def as_uncertainty(value: object, n: int) -> UncertaintySet:
@@ -81,7 +84,7 @@ def as_uncertainty(value: object, n: int) -> UncertaintySet:
         return value
     if isinstance(value, str) and value == "auto":
         return ChiSquareBall.from_confidence(0.95, n)
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return ChiSquareBall(checked_radius(value))
     raise InvalidInput(
         "The uncertainty must be a set, a chi-square radius of at least 0, or 'auto'.",

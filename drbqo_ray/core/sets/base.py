@@ -1,4 +1,4 @@
-"""The contract every uncertainty set keeps, and the checks on what a user passes in.
+"""The contract every uncertainty set keeps, what it says of itself, and the checks on input.
 
 The notation is that of `drbqo_ray.core.sets`.
 """
@@ -6,12 +6,12 @@ The notation is that of `drbqo_ray.core.sets`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import isfinite, nan
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,42 @@ LARGEST = 1e300
 _SETS: dict[str, type[UncertaintySet]] = {}
 
 
+class Divergence(NamedTuple):
+    """How far weights are from the reference, in the measure of a set.
+
+    Attributes:
+        name: the measure in words.
+        distance: that of the weights.
+        limit: the largest distance the set allows.
+    """
+
+    name: str
+    distance: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Family:
+    """Sets of one kind from the reference alone to the worst context.
+
+    Attributes:
+        label: what the size is, for an axis.
+        kind: kind of the sets.
+        high: size from which on the set holds every single context.
+        own: size of the set that was asked; may exceed `high`.
+        make: the set of a size in [0, high].
+        mean_minus_spread: whether the value at a size is mean - sqrt(2 size) spread while every
+            weight is positive, as it is for the chi-square ball alone.
+    """
+
+    label: str
+    kind: str
+    high: float
+    own: float
+    make: Callable[[float], UncertaintySet]
+    mean_minus_spread: bool = False
+
+
 @dataclass(frozen=True)
 class UncertaintySet(ABC):
     """The distributions over n contexts that the adversary may choose from.
@@ -34,6 +70,10 @@ class UncertaintySet(ABC):
     A set never changes, has no random part, and may be called from many threads. Two sets of
     the same kind with equal parameters are equal. Where several weights are optimal, the sets
     return the ones that share mass among tied contexts as the reference does.
+
+    A new set is a frozen dataclass with a `kind` and `_solve_rows`; the rest has defaults, which
+    it may replace: `within_support`, `words`, `short_name`, `slow`, `check_contexts`,
+    `divergence` and `_family`. `drbqo_ray.testing.sets` checks the contract.
     """
 
     kind: ClassVar[str]
@@ -41,6 +81,15 @@ class UncertaintySet(ABC):
 
     within_support: ClassVar[bool] = False
     """Whether a context without reference weight can never receive any."""
+
+    words: ClassVar[str] = ""
+    """The set in words, before its size; its kind if empty."""
+
+    short_name: ClassVar[str] = ""
+    """Its name in names of directories; its kind if empty."""
+
+    slow: ClassVar[bool] = False
+    """Whether it is too slow to be solved for many configs at many sizes."""
 
     _block_elements: ClassVar[int] = 40_000
     """Numbers per block of rows: the work arrays of one block stay in cache."""
@@ -116,6 +165,44 @@ class UncertaintySet(ABC):
                 plain[field.name] = entry.tolist() if numpys else entry
         return plain
 
+    def to_python(self) -> tuple[str, str]:
+        """Code that makes an equal set: the line that must come before, and the expression."""
+        plain, name, home = self.to_dict(), type(self).__qualname__, type(self).__module__
+        given = ", ".join(
+            f"{field.name}={plain[field.name]!r}" if field.kw_only else repr(plain[field.name])
+            for field in fields(self)
+            if field.init
+        )
+        if home.rpartition(".")[0] == __package__:
+            return "import drbqo_ray as dr", f"dr.{name}({given})"
+        if home == "__main__" or "." in name:
+            name = name.rpartition(".")[2]
+            return f"{name} = ...  # the set that was called '{home}:{name}'", f"{name}({given})"
+        return f"from {home} import {name}", f"{name}({given})"
+
+    def describe(self) -> str:
+        """The set in words, e.g. "chi-square ball of radius 0.7"."""
+        return " ".join([self.words or self.kind, *(f"{size:.4g}" for size in self._sizes())])
+
+    def label(self) -> str:
+        """A short name that is fit for a directory, e.g. "radius-1" or "cvar-0.3"."""
+        return "-".join([self.short_name or self.kind, *(f"{size:g}" for size in self._sizes())])
+
+    def _sizes(self) -> list[float]:
+        return [entry for entry in self.to_dict().values() if isinstance(entry, int | float)]
+
+    def divergence(self, p: Array, q: Array) -> Divergence | None:
+        """How far weights p (n,) are from q (n,); None for a set without a simple measure."""
+        return None
+
+    def family(self, q: Array) -> Family | None:
+        """The sets of all sizes for reference weights q (n,); None when there is only one."""
+        family = self._family(q)
+        return family if family is not None and family.high > 0 else None
+
+    def _family(self, q: Array) -> Family | None:
+        return None
+
     @abstractmethod
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         """Values (m, n) and reference (n,) to value (m,) and weights (m, n)."""
@@ -151,6 +238,11 @@ def from_dict(plain: Mapping[str, Any]) -> UncertaintySet:
     except TypeError:
         rule = f"The set {name!r} must come with exactly its own parameters."
         raise InvalidInput(rule, plain, cure) from None
+
+
+def is_set(thing: object) -> bool:
+    """Whether it is the class of a set."""
+    return isinstance(thing, type) and thing in _SETS.values()
 
 
 def unit_rows(values: Array) -> tuple[Array, Array, Array]:
@@ -216,6 +308,11 @@ def value_at_mass(x: Array, q: Array, mass: Array | float) -> Array:
     index = np.minimum(np.add.reduce(short, axis=-1, dtype=np.intp), x.shape[-1] - 1)
     cut: Array = ascending[np.arange(x.shape[0]), index]
     return cut[:, None]
+
+
+def least_weight(q: Array) -> float:
+    """The smallest positive reference weight of q (n,)."""
+    return float(q[q > 0].min())
 
 
 @lru_cache(maxsize=256)

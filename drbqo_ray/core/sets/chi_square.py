@@ -15,10 +15,13 @@ from scipy.special import chdtri
 
 from drbqo_ray.core.sets.base import (
     ROUNDING,
+    Divergence,
+    Family,
     UncertaintySet,
     checked_radius,
     finish,
     is_uniform,
+    least_weight,
     real_number,
     unit_rows,
 )
@@ -43,6 +46,8 @@ class ChiSquareBall(UncertaintySet):
 
     radius: float
     kind: ClassVar[str] = "chi-square"
+    words: ClassVar[str] = "chi-square ball of radius"
+    short_name: ClassVar[str] = "radius"
     within_support: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -75,6 +80,15 @@ class ChiSquareBall(UncertaintySet):
         quantile = float(chdtri(1, 1.0 - number))
         return cls(min(quantile / 2 / count, (count - 1) / 2))
 
+    def divergence(self, p: Array, q: Array) -> Divergence:
+        """Half the weighted mean of (p / q - 1)^2."""
+        on = q > 0
+        distance = 0.5 * float(np.sum(q[on] * (p[on] / q[on] - 1.0) ** 2))
+        return Divergence("chi-square divergence", distance, self.radius)
+
+    def _family(self, q: Array) -> Family:
+        return chi_square_family(q, self.radius)
+
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         x, shift, scale = unit_rows(values)
         equal, rho = is_uniform(q), min(self.radius, _ALL_WEIGHTS)
@@ -88,6 +102,13 @@ class ChiSquareBall(UncertaintySet):
         if not equal:
             p *= q
         return finish(x, shift, scale, p)
+
+
+def chi_square_family(q: Array, own: float) -> Family:
+    """The chi-square balls around reference weights q (n,), for a set of size `own`."""
+    high = (1.0 / least_weight(q) - 1.0) / 2
+    label, kind = "radius of the chi-square ball", ChiSquareBall.kind
+    return Family(label, kind, high, own, ChiSquareBall, mean_minus_spread=True)
 
 
 def _chi_square_uniform(x: Array, rho: float) -> tuple[Array, Array]:

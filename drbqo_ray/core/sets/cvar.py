@@ -9,8 +9,11 @@ import numpy as np
 
 from drbqo_ray.core.sets.base import (
     TINY,
+    Divergence,
+    Family,
     UncertaintySet,
     finish,
+    least_weight,
     real_number,
     unit_rows,
     value_at_mass,
@@ -30,6 +33,7 @@ class CVaR(UncertaintySet):
 
     alpha: float
     kind: ClassVar[str] = "cvar"
+    words: ClassVar[str] = "CVaR of the worst share"
     within_support: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -42,6 +46,15 @@ class CVaR(UncertaintySet):
                 "Use 1 for the plain average, a smaller share for more caution.",
             )
         object.__setattr__(self, "alpha", alpha)
+
+    def divergence(self, p: Array, q: Array) -> Divergence:
+        """The largest p / q."""
+        ratio = float((p[q > 0] / q[q > 0]).max())
+        return Divergence("largest ratio to the reference", ratio, 1.0 / self.alpha)
+
+    def _family(self, q: Array) -> Family:
+        label, high = "share of the best folds left out (1 - alpha)", 1 - least_weight(q)
+        return Family(label, self.kind, high, 1 - self.alpha, lambda t: CVaR(max(1 - t, 1e-12)))
 
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         x, shift, scale = unit_rows(values)

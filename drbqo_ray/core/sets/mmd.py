@@ -14,7 +14,7 @@ nu      multiplier of sum p = 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from drbqo_ray.core.sets.base import (
+    Family,
     UncertaintySet,
     checked_matrix,
     checked_radius,
@@ -53,6 +54,8 @@ class MMDBall(UncertaintySet):
     radius: float
     gram: Array
     kind: ClassVar[str] = "mmd"
+    words: ClassVar[str] = "MMD ball of radius"
+    slow: ClassVar[bool] = True
     _metric: Array = field(init=False)
     _unit_radius: float = field(init=False)
     _basis: Array = field(init=False)
@@ -105,6 +108,17 @@ class MMDBall(UncertaintySet):
                 f"shape {self.gram.shape}",
                 "Pass one row per context.",
             )
+
+    def _family(self, q: Array) -> Family:
+        away = np.eye(len(q)) - q
+        high = float(np.sqrt(np.einsum("ij,jk,ik->i", away, self.gram, away).max()))
+        return Family(
+            "radius of the MMD ball",
+            self.kind,
+            high,
+            self.radius,
+            lambda radius: replace(self, radius=radius),
+        )
 
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         x, shift, scale = unit_rows(values)

@@ -10,6 +10,8 @@ import numpy as np
 from drbqo_ray.core.sets.base import (
     ROUNDING,
     TINY,
+    Divergence,
+    Family,
     UncertaintySet,
     checked_radius,
     finish,
@@ -33,10 +35,19 @@ class TotalVariationBall(UncertaintySet):
 
     radius: float
     kind: ClassVar[str] = "total-variation"
+    words: ClassVar[str] = "total variation ball of radius"
 
     def __post_init__(self) -> None:
         """Check the radius."""
         object.__setattr__(self, "radius", checked_radius(self.radius))
+
+    def divergence(self, p: Array, q: Array) -> Divergence:
+        """Half the l1 distance."""
+        return Divergence("total variation", 0.5 * float(np.abs(p - q).sum()), self.radius)
+
+    def _family(self, q: Array) -> Family:
+        label, high = "radius of the total variation ball", 1.0 - float(q.min())
+        return Family(label, self.kind, high, self.radius, TotalVariationBall)
 
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         x, shift, scale = unit_rows(values)

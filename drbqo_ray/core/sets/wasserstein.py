@@ -9,13 +9,14 @@ of their rate until the radius is spent, the last one in part: an exact optimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbqo_ray.core.sets.base import (
+    Family,
     UncertaintySet,
     checked_matrix,
     checked_radius,
@@ -41,6 +42,8 @@ class WassersteinBall(UncertaintySet):
     radius: float
     distances: Array
     kind: ClassVar[str] = "wasserstein"
+    words: ClassVar[str] = "Wasserstein ball of radius"
+    slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the radius and the distances; keep a read-only copy of the latter."""
@@ -77,6 +80,16 @@ class WassersteinBall(UncertaintySet):
                 f"shape {self.distances.shape}",
                 "Pass one row of distances per context.",
             )
+
+    def _family(self, q: Array) -> Family:
+        high = float((self.distances @ q).max())
+        return Family(
+            "radius of the Wasserstein ball",
+            self.kind,
+            high,
+            self.radius,
+            lambda radius: replace(self, radius=radius),
+        )
 
     def _solve_blocks(self, rows: Array, q: Array) -> tuple[Array, Array]:
         step = max(1, self._block_elements // q.size**2)
