@@ -29,6 +29,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optimizer": (("optimizer", "optimizer.*"), (*BASE, "threads", "core")),
     "objective": (("objective",), ("words",)),
     "problem": (("problem",), (*BASE, "core", "optimizer", "objective")),
+    "testing": (("testing", "testing.*"), MODEL),
     "storage": (("storage", "storage.*"), MODEL),
     "screen": (
         tuple(f"runtime.{name}{rest}" for name in SCREEN for rest in ("", ".*")),
