@@ -56,6 +56,12 @@ class TestSets(SetContract):
         different = [other(4) for name, other in MAKERS.items() if name != kind]
         return different + ([OTHERS[kind]] if kind in OTHERS else [])
 
+    def test_views_and_integers_give_the_same_digits(self, make, rng):
+        table = rng.integers(-5, 5, size=(8, 6))[::2, 1:5]
+        expected = make(4).worst_case(np.ascontiguousarray(table, dtype=float))
+        for given in (table, table.tolist(), np.asfortranarray(table)):
+            np.testing.assert_array_equal(make(4).worst_case(given)[0], expected[0])
+
     def test_pickles_are_equal_and_work(self, make, rng):
         ball, values = make(4), rng.normal(size=(3, 4))
         again = pickle.loads(pickle.dumps(ball))

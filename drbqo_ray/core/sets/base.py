@@ -197,7 +197,7 @@ class UncertaintySet(ABC):
 
     def family(self, q: Array) -> Family | None:
         """The sets of all sizes for reference weights q (n,); None when there is only one."""
-        family = self._family(q)
+        family = self._family(q) if q.size > 1 else None
         return family if family is not None and family.high > 0 else None
 
     def _family(self, q: Array) -> Family | None:
