@@ -125,12 +125,9 @@ def _radius(facts: Facts) -> Panel:
     if facts.ranking is None or facts.ranking.chosen is None:
         return Panel(key, title, question, reading=(NOTHING,))
     if path is None:
-        return Panel(
-            key,
-            title,
-            question,
-            reading=("There is one fold, so the score does not depend on a radius.",),
-        )
+        why = "There is one fold" if facts.n_folds == 1 else "The set has one size"
+        text = f"{why}, so the score does not depend on a radius."
+        return Panel(key, title, question, reading=(text,))
     reading = [
         "The winner is the same at every size."
         if not path.changes

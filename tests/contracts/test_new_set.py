@@ -79,7 +79,9 @@ def test_the_report_of_a_set_without_a_family_leaves_the_path_out(tmp_path, ball
     (radius,) = [check for check in facts.checks if check.key == "radius"]
     assert radius.ok
     assert radius.finding == f"The set: {ball.describe()}; it has no radius."
-    assert ball.describe() in render_page(facts)
+    page = render_page(facts)
+    assert ball.describe() in page
+    assert "The set has one size, so the score does not depend on a radius." in page
 
 
 def test_the_report_draws_the_family_of_a_set_that_has_one(tmp_path):
