@@ -63,7 +63,7 @@ class Family:
     mean_minus_spread: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class UncertaintySet(ABC):
     """The distributions over n contexts that the adversary may choose from.
 
@@ -71,8 +71,9 @@ class UncertaintySet(ABC):
     the same kind with equal parameters are equal. Where several weights are optimal, the sets
     return the ones that share mass among tied contexts as the reference does.
 
-    A new set is a frozen dataclass with a `kind` and `_solve_rows`; the rest has defaults, which
-    it may replace: `within_support`, `words`, `short_name`, `slow`, `check_contexts`,
+    A new set is a frozen dataclass (with eq=False and repr=False if it holds arrays, which are
+    compared and shown here) with a `kind` and `_solve_rows`; the rest has defaults, which it may
+    replace: `within_support`, `words`, `short_name`, `slow`, `check_contexts`,
     `divergence` and `_family`. `drbqo_ray.testing.sets` checks the contract.
     """
 
@@ -158,12 +159,35 @@ class UncertaintySet(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which `from_dict` makes an equal set; fit for JSON."""
         plain: dict[str, Any] = {"set": self.kind}
-        for field in fields(self):
-            if field.init:
-                entry = getattr(self, field.name)
-                numpys = isinstance(entry, np.ndarray | np.generic)
-                plain[field.name] = entry.tolist() if numpys else entry
+        for name, entry in self._parameters().items():
+            plain[name] = entry.tolist() if isinstance(entry, np.ndarray | np.generic) else entry
         return plain
+
+    def __repr__(self) -> str:
+        """The parameters, and the shape of those that are arrays."""
+        texts = [
+            f"{name}=<{' x '.join(map(str, entry.shape))}>"
+            if isinstance(entry, np.ndarray)
+            else f"{name}={entry!r}"
+            for name, entry in self._parameters().items()
+        ]
+        return f"{type(self).__qualname__}({', '.join(texts)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a set of this kind with equal parameters."""
+        if not isinstance(other, UncertaintySet) or type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = self._parameters().values(), other._parameters().values()
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+    def __hash__(self) -> int:
+        """Equal sets hash alike."""
+        entries = self._parameters().values()
+        sums = (float(e.sum()) if isinstance(e, np.ndarray) else e for e in entries)
+        return hash((self.kind, *sums))
+
+    def _parameters(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     def to_python(self) -> tuple[str, str]:
         """Code that makes an equal set: the line that must come before, and the expression."""

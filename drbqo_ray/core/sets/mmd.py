@@ -85,21 +85,6 @@ class MMDBall(UncertaintySet):
         object.__setattr__(self, "_basis", basis)
         object.__setattr__(self, "_factor", cho_factor(basis.T @ metric @ basis))
 
-    def __repr__(self) -> str:
-        """The radius and the size of the matrix."""
-        n = self.gram.shape[0]
-        return f"MMDBall(radius={self.radius}, gram=<{n} x {n}>)"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is an MMD ball with equal radius and gram matrix."""
-        if not isinstance(other, MMDBall):
-            return NotImplemented
-        return self.radius == other.radius and np.array_equal(self.gram, other.gram)
-
-    def __hash__(self) -> int:
-        """Equal balls hash alike."""
-        return hash((self.kind, self.radius, self.gram.shape[0], float(self.gram.sum())))
-
     def check_contexts(self, n: int) -> None:
         """Raise `InvalidInput` when the gram matrix is not of n contexts."""
         if self.gram.shape[0] != n:

@@ -56,22 +56,6 @@ class WassersteinBall(UncertaintySet):
         object.__setattr__(self, "radius", checked_radius(self.radius))
         object.__setattr__(self, "distances", distances)
 
-    def __repr__(self) -> str:
-        """The radius and the size of the matrix."""
-        n = self.distances.shape[0]
-        return f"WassersteinBall(radius={self.radius}, distances=<{n} x {n}>)"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is a Wasserstein ball with equal radius and distances."""
-        if not isinstance(other, WassersteinBall):
-            return NotImplemented
-        same = np.array_equal(self.distances, other.distances)
-        return self.radius == other.radius and same
-
-    def __hash__(self) -> int:
-        """Equal balls hash alike."""
-        return hash((self.kind, self.radius, self.distances.shape[0], float(self.distances.sum())))
-
     def check_contexts(self, n: int) -> None:
         """Raise `InvalidInput` when the distances are not between n contexts."""
         if self.distances.shape[0] != n:
