@@ -125,7 +125,8 @@ def _radius(facts: Facts) -> Panel:
     if facts.ranking is None or facts.ranking.chosen is None:
         return Panel(key, title, question, reading=(NOTHING,))
     if path is None:
-        why = "There is one fold" if facts.n_folds == 1 else "The set has one size"
+        alone = sum(weight > 0 for weight in facts.reference) == 1
+        why = "There is one fold" if alone else "The set has one size"
         text = f"{why}, so the score does not depend on a radius."
         return Panel(key, title, question, reading=(text,))
     reading = [
