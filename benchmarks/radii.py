@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.learners import Config
 from benchmarks.peers import Ours, Purse
-from drbqo_ray.core.sets.catalog import as_uncertainty
+from drbqo_ray.core.sets import as_uncertainty
 
 METHOD = "foldwise"
 PLAIN = "searched by 0, reported by 0"

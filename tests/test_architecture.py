@@ -8,9 +8,13 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import drbqo_ray.core.sets
+from drbqo_ray.core.sets import UncertaintySet
 
 ROOT = Path(__file__).parents[1]
 MAX_FILE_LINES = 600  # a file is as long as its idea; from 500 lines on, ask whether it is one
@@ -29,6 +33,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optimizer": (("optimizer", "optimizer.*"), (*BASE, "threads", "core")),
     "objective": (("objective",), ("words",)),
     "problem": (("problem",), (*BASE, "core", "optimizer", "objective")),
+    "testing": (("testing", "testing.*"), MODEL),
     "storage": (("storage", "storage.*"), MODEL),
     "screen": (
         tuple(f"runtime.{name}{rest}" for name in SCREEN for rest in ("", ".*")),
@@ -189,6 +194,45 @@ def test_files_and_functions_are_short(path):
     for node in ast.walk(tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert code_lines(node) <= MAX_FUNCTION_LINES, f"{path}: {node.name}"
+
+
+SETS = sorted(
+    path.stem
+    for path in (ROOT / "drbqo_ray/core/sets").glob("*.py")
+    if path.stem not in ("__init__", "base")
+)
+
+
+def test_a_set_is_one_file_that_holds_one_set():
+    for name in SETS:
+        module = import_module(f"drbqo_ray.core.sets.{name}")
+        own = [
+            each
+            for each in vars(module).values()
+            if isinstance(each, type)
+            and issubclass(each, UncertaintySet)
+            and each.__module__ == module.__name__
+        ]
+        assert len(own) == 1, name
+        assert "kind" in vars(own[0]), name
+        assert own[0].kind.replace("-", "_") == name
+
+
+def test_reports_and_journals_ask_the_set_and_know_none_by_name():
+    names = {name for name in drbqo_ray.core.sets.__all__ if name[0].isupper()}
+    kinds = {name.replace("_", "-") for name in SETS}
+    for path in sources("drbqo_ray/report", "drbqo_ray/storage"):
+        known = {name.rpartition(".")[2] for name in all_imports(path)}
+        assert not known & (names - {"UncertaintySet"}), path
+        for node in ast.walk(tree(path)):
+            text = node.value if isinstance(node, ast.Constant) else None
+            assert text not in kinds, f"{path}:{node.lineno}: {text!r}"
+
+
+def test_pytest_is_imported_only_by_the_contract_suites():
+    for path in OURS:
+        if "pytest" in {package_of(name) for name in all_imports(path)}:
+            assert room_of(module_name(path)) == "testing", path
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.types import Array, Indices, Mask
 
 EXACT_ROWS, EXACT_PAIRS = 32, 4096

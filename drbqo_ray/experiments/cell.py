@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.experiments.presets import Preset
 from drbqo_ray.experiments.problems import Problem, initial_pairs, open_problem

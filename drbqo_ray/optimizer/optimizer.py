@@ -22,8 +22,7 @@ from drbqo_ray.core.kernels import SHAPES, KernelFamily
 from drbqo_ray.core.maximize import candidates, maximize
 from drbqo_ray.core.missing_scores import pick
 from drbqo_ray.core.paths import Sampler, draw_paths
-from drbqo_ray.core.sets.base import UncertaintySet, reference_weights
-from drbqo_ray.core.sets.catalog import Expectation, as_uncertainty
+from drbqo_ray.core.sets import Expectation, UncertaintySet, as_uncertainty, reference_weights
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.errors import InvalidInput, short_repr
 from drbqo_ray.optimizer.certainty import Certainty

@@ -22,7 +22,7 @@ from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.maximize import maximize
 from drbqo_ray.core.missing_scores import ScoreDraws
 from drbqo_ray.core.paths import draw_paths
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.optimizer.certainty import Certainty, certainty_of
 from drbqo_ray.optimizer.history import History

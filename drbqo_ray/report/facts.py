@@ -11,7 +11,7 @@ from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.report.about import About
 from drbqo_ray.report.failures import Failures, list_failures
 from drbqo_ray.report.fold_weights import FoldWeights, weigh_folds
-from drbqo_ray.report.health import HealthCheck, check_health, describe_set
+from drbqo_ray.report.health import HealthCheck, check_health
 from drbqo_ray.report.heat_map import HeatMap, map_heat
 from drbqo_ray.report.importance import Importance, weigh_parameters
 from drbqo_ray.report.incumbent import Incumbent, follow_incumbent
@@ -105,7 +105,7 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         minimize=minimizes(optimizer),
         report=report,
         filled=optimizer.method.report == "filled",
-        set_words=describe_set(optimizer),
+        set_words=optimizer.uncertainty.describe(),
         set_kind=optimizer.uncertainty.kind,
         n_folds=optimizer.n_contexts,
         reference=tuple(float(w) for w in optimizer.reference),

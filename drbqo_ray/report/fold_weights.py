@@ -6,13 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import ChiSquareBall, CVaR, KLBall, TotalVariationBall
 from drbqo_ray.report.posterior import (
     Posterior,
 )
 from drbqo_ray.report.ranking import Ranking
-from drbqo_ray.types import Array
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def weigh_folds(posterior: Posterior, ranking: Ranking) -> FoldWeights | None:
     p, q = np.array(row.weights), posterior.reference
     n = len(q)
     stds = posterior.judged_stds(np.full(n, row.number), np.eye(n))
-    measure, distance, limit = divergence(posterior.set, p, q) or (None, None, None)
+    measure, distance, limit = posterior.set.divergence(p, q) or (None, None, None)
     return FoldWeights(
         config=row.number,
         weights=row.weights,
@@ -59,20 +56,3 @@ def weigh_folds(posterior: Posterior, ranking: Ranking) -> FoldWeights | None:
         distance=distance,
         limit=limit,
     )
-
-
-def divergence(set: UncertaintySet, p: Array, q: Array) -> tuple[str, float, float] | None:
-    """Name of the set's distance, that of weights p (n,) from q (n,), and what the set allows."""
-    on = q > 0
-    ratio = p[on] / q[on]
-    if isinstance(set, ChiSquareBall):
-        distance = 0.5 * float(np.sum(q[on] * (ratio - 1.0) ** 2))
-        return "chi-square divergence", distance, set.radius
-    if isinstance(set, KLBall):
-        terms = np.where(ratio > 0, ratio * np.log(np.maximum(ratio, 1e-300)), 0.0)
-        return "Kullback-Leibler divergence", float(np.sum(q[on] * terms)), set.radius
-    if isinstance(set, TotalVariationBall):
-        return "total variation", 0.5 * float(np.abs(p - q).sum()), set.radius
-    if isinstance(set, CVaR):
-        return "largest ratio to the reference", float(ratio.max()), 1.0 / set.alpha
-    return None

@@ -125,7 +125,7 @@ def _hash(text: str) -> str:
 def has_slider(facts: Facts) -> bool:
     """Whether the page can rank the configs anew at any radius."""
     path = facts.radius_path
-    return path is not None and path.kind == "chi-square"
+    return path is not None and path.mean_minus_spread
 
 
 def json_block(plain: object) -> Markup:

@@ -125,12 +125,10 @@ def _radius(facts: Facts) -> Panel:
     if facts.ranking is None or facts.ranking.chosen is None:
         return Panel(key, title, question, reading=(NOTHING,))
     if path is None:
-        return Panel(
-            key,
-            title,
-            question,
-            reading=("There is one fold, so the score does not depend on a radius.",),
-        )
+        alone = sum(weight > 0 for weight in facts.reference) == 1
+        why = "There is one fold" if alone else "The set has one size"
+        text = f"{why}, so the score does not depend on a radius."
+        return Panel(key, title, question, reading=(text,))
     reading = [
         "The winner is the same at every size."
         if not path.changes
@@ -138,7 +136,7 @@ def _radius(facts: Facts) -> Panel:
         + "; ".join(f"{short(c.size)} (config {c.before} to {c.after})" for c in path.changes[:8])
         + ("; and more." if len(path.changes) > 8 else ".")
     ]
-    if path.kind != "chi-square":
+    if not path.mean_minus_spread:
         reading.append(
             "The slider that ranks configs anew is made for chi-square balls and is left out; the"
             " curve above was solved for this run's own kind of set."
@@ -160,7 +158,7 @@ def _pareto(facts: Facts) -> Panel:
         f"{count(front, 'config')} on the front{', joined by a line' if front > 1 else ''}:"
         " no other has a better mean and less spread."
     )
-    if facts.radius_path is not None and facts.radius_path.kind == "chi-square":
+    if facts.radius_path is not None and facts.radius_path.mean_minus_spread:
         reading += (
             " The dashed line joins points of equal robust score, as long as every fold keeps some"
             " weight."

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from drbqo_ray.core import linalg
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.missing_scores import ScoreDraws
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.core.surrogate import Base, Fit
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.optimizer.scoring import score_normals

@@ -4,21 +4,10 @@ fold, and the sizes at which another config becomes the best."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import (
-    ChiSquareBall,
-    CVaR,
-    Expectation,
-    KLBall,
-    MMDBall,
-    TotalVariationBall,
-    WassersteinBall,
-    WorstCase,
-)
 from drbqo_ray.report.posterior import (
     Posterior,
 )
@@ -27,25 +16,6 @@ from drbqo_ray.types import Array, Indices
 STEPS = 48
 BISECTIONS = 30
 SLOW_CONFIGS = 200
-
-
-@dataclass(frozen=True)
-class Family:
-    """Sets of one kind from the reference alone to the worst fold.
-
-    Attributes:
-        label: what the size is, for an axis.
-        kind: name of the kind of set.
-        high: size from which on the set holds every single fold.
-        own: size of the run's own set.
-        make: the set of a size in [0, high].
-    """
-
-    label: str
-    kind: str
-    high: float
-    own: float
-    make: Callable[[float], UncertaintySet]
 
 
 @dataclass(frozen=True)
@@ -72,6 +42,7 @@ class RadiusPath:
         curves: number -> values (k,) of the recommended config, the mean choice and every winner.
         changes: where the winner changes.
         considered: number of configs that were compared.
+        mean_minus_spread: see `Family`; such a set the page can solve by itself.
     """
 
     label: str
@@ -83,49 +54,7 @@ class RadiusPath:
     curves: dict[int, tuple[float, ...]]
     changes: tuple[WinnerChange, ...]
     considered: int
-
-
-def family_of(set: UncertaintySet, q: Array) -> Family | None:
-    """The family a set belongs to given reference weights q (n,); None when it has one member."""
-    on = q[q > 0]
-    least = float(on.min())
-    if len(on) < 2 and getattr(set, "within_support", True):
-        return None
-    if isinstance(set, (ChiSquareBall, Expectation, WorstCase)):
-        high = (1.0 / least - 1.0) / 2
-        own = set.radius if isinstance(set, ChiSquareBall) else 0.0
-        own = high if isinstance(set, WorstCase) else own
-        return Family("radius of the chi-square ball", "chi-square", high, own, ChiSquareBall)
-    if isinstance(set, KLBall):
-        return Family("radius of the KL ball", "kl", -float(np.log(least)), set.radius, KLBall)
-    if isinstance(set, TotalVariationBall):
-        high = 1.0 - float(q.min())
-        return Family(
-            "radius of the total variation ball", set.kind, high, set.radius, TotalVariationBall
-        )
-    if isinstance(set, CVaR):
-        label = "share of the best folds left out (1 - alpha)"
-        return Family(label, set.kind, 1 - least, 1 - set.alpha, lambda t: CVaR(max(1 - t, 1e-12)))
-    return _resized(set, q)
-
-
-def _resized(set: UncertaintySet, q: Array) -> Family | None:
-    """The family of a ball that carries a matrix."""
-    if isinstance(set, WassersteinBall):
-        high, name = float((np.asarray(set.distances) @ q).max()), "Wasserstein"
-    elif isinstance(set, MMDBall):
-        away = np.eye(len(q)) - q
-        high = float(np.sqrt(np.einsum("ij,jk,ik->i", away, set.gram, away).max()))
-        name = "MMD"
-    else:
-        return None
-    if not high > 0:
-        return None
-
-    def make(size: float) -> UncertaintySet:
-        return replace(set, radius=size)
-
-    return Family(f"radius of the {name} ball", set.kind, high, set.radius, make)
+    mean_minus_spread: bool = False
 
 
 def trace_radius(posterior: Posterior, keep: tuple[int, ...]) -> RadiusPath | None:
@@ -135,7 +64,7 @@ def trace_radius(posterior: Posterior, keep: tuple[int, ...]) -> RadiusPath | No
         posterior: the model of the run.
         keep: numbers of configs whose curve is wanted in any case.
     """
-    family = family_of(posterior.set, posterior.reference)
+    family = posterior.set.family(posterior.reference)
     numbers = np.flatnonzero(posterior.usable)
     if family is None or not len(numbers):
         return None
@@ -165,12 +94,12 @@ def trace_radius(posterior: Posterior, keep: tuple[int, ...]) -> RadiusPath | No
         },
         changes=tuple(_changes(values, sizes, winners, numbers)),
         considered=len(numbers),
+        mean_minus_spread=family.mean_minus_spread,
     )
 
 
 def _considered(posterior: Posterior, numbers: Indices, keep: tuple[int, ...]) -> Indices:
-    slow = isinstance(posterior.set, (WassersteinBall, MMDBall))
-    if not slow or len(numbers) <= SLOW_CONFIGS:
+    if not posterior.set.slow or len(numbers) <= SLOW_CONFIGS:
         return numbers
     value, _ = posterior.robust(posterior.gains[numbers])
     best = numbers[np.argsort(-value, kind="stable")[:SLOW_CONFIGS]]

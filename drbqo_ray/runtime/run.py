@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import ObjectiveError, RunFailed
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.optimizer.methods import DEFAULT

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.optimizer.methods import DEFAULT
@@ -118,7 +118,7 @@ def _plans(
         uncertainty = problem.settings["uncertainty"]
         labels = {
             "method": problem.settings["method"],
-            "uncertainty": uncertainty_label(uncertainty),
+            "uncertainty": uncertainty.label(),
             "seed": problem.settings["seed"],
         }
         name = f"{labels['method']}_{labels['uncertainty']}_seed-{labels['seed']}"
@@ -157,11 +157,3 @@ def _results(
         found = drive(waiting, objective, title, callbacks, progress, in_flight, many=True)
         results |= {result.name: result for result in found}
     return results
-
-
-def uncertainty_label(uncertainty: UncertaintySet) -> str:
-    """A short name that is fit for a directory, e.g. "radius-1" or "cvar-0.3"."""
-    plain = uncertainty.to_dict()
-    numbers = [value for value in plain.values() if isinstance(value, (int, float))]
-    kind = "radius" if plain["set"] == "chi-square" else str(plain["set"])
-    return "-".join([kind, *(f"{value:g}" for value in numbers)])

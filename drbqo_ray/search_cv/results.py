@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall, UncertaintySet
 from drbqo_ray.errors import NothingObserved
 from drbqo_ray.optimizer.design import GRID_LIMIT
 from drbqo_ray.optimizer.optimizer import Optimizer

@@ -7,7 +7,7 @@ import pytest
 
 from drbqo_ray import Float, Optimizer
 from drbqo_ray.core.missing_scores import ScoreDraws, pick
-from drbqo_ray.core.sets.catalog import (
+from drbqo_ray.core.sets import (
     ChiSquareBall,
     CVaR,
     Expectation,

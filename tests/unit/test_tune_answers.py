@@ -193,7 +193,7 @@ class TestReport:
         run(search, "abc")
         search.report(tmp_path / "report.html")
         page = html.unescape((tmp_path / "report.html").read_text())
-        (code,) = re.findall(r"from drbqo_ray\.core.*?\n\)", page, re.DOTALL)
+        (code,) = re.findall(r"import drbqo_ray as dr\n.*?\n\)", page, re.DOTALL)
         made: dict = {}
         exec(code, made)
         again = made["search"]

@@ -77,7 +77,7 @@ def _equal_robust(facts: Facts, pareto: Pareto, x: Scale, y: Scale) -> list[Mark
     is positive; configs on the line share it."""
     found = facts.radius_path
     chosen = next((p for p in pareto.points if _kind(facts, p) == "robust"), None)
-    if found is None or found.kind != "chi-square" or chosen is None:
+    if found is None or not found.mean_minus_spread or chosen is None:
         return []
     slope = math.sqrt(2 * found.own) * (-1 if facts.minimize else 1)
     ends = [(s, chosen.mean + slope * (s - chosen.spread)) for s in (x.low, x.high)]
