@@ -13,11 +13,11 @@ per choice. `context_rule="random"` turns any of them into the paper's RandW var
 | maximin-bqo-ei | expected improvement of mean | highest variance | robust mean   | embedded  |
 | mtbo           | expected improvement of mean | highest task EI  | plain mean    | free-form |
 | random         | nothing: uniform             | uniform          | robust mean   | embedded  |
-| foldwise       | expected gain for each fold  | highest variance | robust filled | embedded  |
+| foldwise       | expected gain for each fold  | highest variance | completed     | embedded  |
 
 The last one is not the paper's. It tries the paper's next config, or trains another fold of a seen
-one where more is to be gained for each fold (`core/score_draws.py`); and it judges a config by the
-scores it has, and by the model in the folds that are missing. Its model expects noise.
+one where more is to be gained for each fold (`core/missing_scores.py`); and it judges a config by
+the scores it has, and by the model in the folds that are missing. Its model expects noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from drbqo_ray.errors import InvalidInput
 
 Propose = Literal["robust-draw", "gain-per-fold", "mean-draw", "mean-ei", "uniform"]
 ContextRule = Literal["variance", "task-ei", "random"]
-Report = Literal["robust", "mean", "filled"]
+Report = Literal["robust", "mean", "completed"]
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Method:
         report: whether the recommendation maximizes the robust or the plain posterior mean, or
             the robust value of scores where there are some and of posterior means elsewhere.
         free_form: whether the covariance between contexts is free-form (multi-task).
-        rough: whether the prior of the model expects noise, as scores of small data have it.
+        noisy_prior: whether the prior of the model expects noise, as scores of small data have it.
     """
 
     propose: Propose
     context_rule: ContextRule
     report: Report
     free_form: bool = False
-    rough: bool = False
+    noisy_prior: bool = False
 
 
 METHODS: dict[str, Method] = {
@@ -61,7 +61,7 @@ METHODS: dict[str, Method] = {
     "maximin-bqo-ei": Method("mean-ei", "variance", "robust"),
     "mtbo": Method("mean-ei", "task-ei", "mean", free_form=True),
     "random": Method("uniform", "random", "robust"),
-    "foldwise": Method("gain-per-fold", "variance", "filled", rough=True),
+    "foldwise": Method("gain-per-fold", "variance", "completed", noisy_prior=True),
 }
 
 DEFAULT = "foldwise"  # wherever folds are trained; a bare `Optimizer` is the paper's algorithm

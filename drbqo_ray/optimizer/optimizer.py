@@ -33,7 +33,7 @@ from drbqo_ray.optimizer.history import History
 from drbqo_ray.optimizer.methods import Report, find_method
 from drbqo_ray.optimizer.model import Model, warn_of_many_contexts
 from drbqo_ray.optimizer.scoring import Recommender
-from drbqo_ray.optimizer.stopping import Look, StopRule
+from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.records import Observation, Recommendation, Suggestion, told_score
 from drbqo_ray.space.space import Space, as_space
 from drbqo_ray.threads import one_thread
@@ -42,7 +42,7 @@ from drbqo_ray.types import Array
 Rngs = Sequence[np.random.Generator]
 
 BATCH_PAIRS = 512
-LEAN_ABOVE = 800
+FAST_ABOVE = 800
 MOST_INITIAL = 2**20
 
 
@@ -66,7 +66,7 @@ class Optimizer:
 
     Attributes:
         model: the posterior and its fits.
-        last_look: what the stop rule remembers; None before its first look.
+        last_check: what the stop rule remembers; None before its first check.
     """
 
     def __init__(
@@ -106,8 +106,10 @@ class Optimizer:
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._evaluations = Evaluations()
         self.stop_when = None if stop_when is None else StopRule.parse(stop_when)
-        self.last_look: Look | None = None
-        surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight, self.method.rough)
+        self.last_check: StopCheck | None = None
+        surrogate = Surrogate(
+            self._kernel_family(kernel, checked), prior_weight, self.method.noisy_prior
+        )
         self.model = Model(surrogate, self._history, self.space)
         self._recommender = Recommender(
             self.model,
@@ -198,11 +200,11 @@ class Optimizer:
         if choices is not None:
             U = self._design.spread(choices, acquisition.values(self.space.features(choices)))
         else:
-            lean = len(rngs) * len(gp.y) > LEAN_ABOVE
-            U = maximize(acquisition, self.space, self._recommender.incumbents(gp), rngs[0], lean)
+            fast = len(rngs) * len(gp.y) > FAST_ABOVE
+            U = maximize(acquisition, self.space, self._recommender.incumbents(gp), rngs[0], fast)
         if self.method.propose == "gain-per-fold":
             U = self._prefer_unfinished(U)
-        return U if choices is not None else self._open(acquisition, U, rngs)
+        return U if choices is not None else self._avoid_exhausted(acquisition, U, rngs)
 
     def _prefer_unfinished(self, U: Array) -> Array:
         """The new configs U (T, p), but where another fold of a seen one is worth more."""
@@ -219,7 +221,7 @@ class Optimizer:
         picks = pick(gain[: len(seen)], left, gain[len(seen) :], self.n_contexts)
         return np.where((picks < 0)[:, None], U, seen[picks])
 
-    def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
+    def _avoid_exhausted(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
         """The configs U (T, p), but where every context of one was handed out the best other
         config nearby; the config itself if there is none."""
         reserved: Counter[bytes] = Counter()
@@ -330,7 +332,7 @@ class Optimizer:
 
         Args:
             report: rank configs by their "robust" or "mean" posterior value, or by the robust
-                value of their scores "filled" up by the model; by default as the method does.
+                value of their scores, "completed" by the model; by default as the method does.
         """
         if report is not None:
             _one_of("report", report, get_args(Report))
@@ -349,23 +351,23 @@ class Optimizer:
         return self._recommender.predict(configs)
 
     @one_thread
-    def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+    def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What evaluated configs are judged by in every context, on the scale of the scores told:
-        m configs -> (m, n). Posterior means, or for the report "filled" the scores where there are
-        some."""
-        return self._recommender.judged(configs)
+        m configs -> (m, n). Posterior means, or for the report "completed" the scores, completed
+        by the model where there are none."""
+        return self._recommender.completed_scores(configs)
 
     def stop_reason(self) -> str | None:
         """Why to stop now by the rule `stop_when`, None to go on.
 
-        The certainty is looked at again after every twentieth part more scores, and not before
+        The certainty is checked again after every twentieth part more scores, and not before
         every context has had two beyond the initial ones.
         """
-        size, last = len(self._history), self.last_look
+        size, last = len(self._history), self.last_check
         if self.stop_when is None or size < self.n_initial + 2 * self.n_contexts:
             return None
         if (last is None or size >= last.next) and len(self._history.usable):
-            self.last_look = last = self.stop_when.look(self.certainty(), size, last)
+            self.last_check = last = self.stop_when.check(self.certainty(), size, last)
         return None if last is None else last.stop_reason
 
     # the model

@@ -76,7 +76,7 @@ class Recommender:
         fit, gp = self.model.current()
         robust, weights = self.uncertainty.solve(means[None], self.reference)
         covariance = gp.covariance(self.history.config_Z[[number]])
-        if report == "filled":
+        if report == "completed":
             missing = np.isnan(self.history.table(np.array([number]))[0])
             covariance = (covariance + gp.kernel.noise * np.eye(len(means))) * missing
             covariance *= missing[:, None]
@@ -112,10 +112,10 @@ class Recommender:
     def _means(self, numbers: Indices, report: Report) -> Array:
         """What configs are judged by, (k, n): posterior means, or scores filled up by the model."""
         fit, gp = self.model.current()
-        if report != "filled":
+        if report != "completed":
             return gp.means(self.history.config_Z[numbers])
         scores = (self.history.table(numbers) - fit.center) / fit.scale
-        return self.score_draws.filled(gp, self.history.config_Z[numbers], scores)
+        return self.score_draws.completed(gp, self.history.config_Z[numbers], scores)
 
     @property
     def score_draws(self) -> ScoreDraws:
@@ -173,11 +173,11 @@ class Recommender:
         _, gp = self.model.current()
         paths = draw_paths(gp, [rng] * DRAWS_TOGETHER)
         robust = RobustPaths(paths, self.uncertainty, self.reference)
-        U = maximize(robust, self.space, self.incumbents(gp), rng, lean=True)
+        U = maximize(robust, self.space, self.incumbents(gp), rng, fast=True)
         new, _ = paths.with_gradient(self.space.features(U), np.arange(len(U)))  # (T, n)
         seen = paths.approximate(self.history.config_Z[numbers])  # (T, k, n)
         rows = np.concatenate([seen, new[:, None]], axis=1)
-        if self.report == "filled":
+        if self.report == "completed":
             rows += math.sqrt(gp.kernel.noise) * rng.standard_normal(rows.shape)
             rows[:, :-1] = self._with_scores(rows[:, :-1], numbers)
             rows[:, -1] = self._best_of_draws(rows, numbers, U)
@@ -210,7 +210,7 @@ class Recommender:
         scores = (self.history.table(numbers) - fit.center) / fit.scale
         return np.where(np.isnan(scores), draws, scores)
 
-    def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+    def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What m evaluated configs are judged by, on the user's scale, (m, n)."""
         if not self.history.n_ok:
             raise NothingObserved("Configs are judged by scores. Got none. Tell some scores first.")

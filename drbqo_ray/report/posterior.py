@@ -77,7 +77,7 @@ class Posterior:
         if not self.filled:
             return self.predict(self.inputs)
         draws = ScoreDraws(self.set, self.reference, score_normals(len(self.reference)))
-        return draws.filled(self.gp, self.inputs, self._table)
+        return draws.completed(self.gp, self.inputs, self._table)
 
     @cached_property
     def _table(self) -> Array:
@@ -208,7 +208,7 @@ def read_posterior(optimizer: Optimizer) -> Posterior | None:
         gp=gp,
         rows=np.array(history.Z),
         inputs=np.array(history.config_Z),
-        filled=optimizer.method.report == "filled",
+        filled=optimizer.method.report == "completed",
         score_range=implied_range(scores, optimizer._sign),
     )
 

@@ -83,7 +83,7 @@ class FoldTable:
             if (key, fold) in cells
         }
         means, _ = optimizer.predict(configs)
-        self.posterior = np.where(self.evaluated, means, optimizer.judged(configs))
+        self.posterior = np.where(self.evaluated, means, optimizer.completed_scores(configs))
 
     def column(self, read: Any) -> Array:
         """`read(fit)` of every fold fit, NaN where a fold was not trained, (m, n)."""

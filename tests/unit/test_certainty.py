@@ -134,7 +134,7 @@ def test_by_scores_a_config_with_a_failed_fold_is_not_missed(seed):
 def test_by_scores_a_search_of_every_pair_stops_by_its_rule():
     opt = small(24, seed=1, stop_when="loss < 1e-9")
     opt.stop_reason()
-    opt.observe({"a": 1, "b": "x"}, 0, opt.judged([{"a": 1, "b": "x"}])[0, 0])
+    opt.observe({"a": 1, "b": "x"}, 0, opt.completed_scores([{"a": 1, "b": "x"}])[0, 0])
     assert opt.stop_reason() is not None
 
 
