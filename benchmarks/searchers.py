@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks.peers import BotorchCVaR, OptunaCV, Ours, Purse, RandomCV, Searcher, SmacFolds
 from benchmarks.radii import AutoSearch, MeanSearch
-from drbqo_ray.optimizer.methods import Report
+from drbqo_ray.optimizer.scoring import Report
 
 MATERN = "foldwise with Matern 5/2"
 SMOOTHED = "foldwise, reported by posterior means"

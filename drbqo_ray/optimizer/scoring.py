@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from drbqo_ray.core.sets.base import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.optimizer.certainty import Certainty, certainty_of
 from drbqo_ray.optimizer.history import History
-from drbqo_ray.optimizer.methods import Report
 from drbqo_ray.optimizer.model import Model
 from drbqo_ray.records import Recommendation
 from drbqo_ray.space.space import Space
 from drbqo_ray.types import Array, Indices
+
+Report = Literal["robust", "mean", "completed"]
 
 INCUMBENTS = 8
 SHORTLIST = 64

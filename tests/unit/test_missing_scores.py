@@ -275,7 +275,7 @@ def test_folds_that_were_handed_out_are_not_left(monkeypatch):
         return pick(seen, left, new, n)
 
     opt = searched(rough, 20)
-    monkeypatch.setattr("drbqo_ray.optimizer.optimizer.pick", listen)
+    monkeypatch.setattr("drbqo_ray.optimizer.proposals.pick", listen)
     for _ in range(3):
         pairs = {(repr(o.config), o.context) for o in opt.observations}
         configs = {config for config, _ in pairs}
