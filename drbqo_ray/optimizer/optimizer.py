@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args, overload
 
 import numpy as np
@@ -21,14 +22,14 @@ from drbqo_ray.core.sets.base import UncertaintySet, reference_weights
 from drbqo_ray.core.sets.catalog import as_uncertainty
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.errors import InvalidInput, short_repr
-from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.certainty import Certainty, draw_certainty
 from drbqo_ray.optimizer.design import Design
 from drbqo_ray.optimizer.evaluations import Evaluations, own_copy
 from drbqo_ray.optimizer.history import History
 from drbqo_ray.optimizer.methods import find_method
 from drbqo_ray.optimizer.model import Model, kernel_family, warn_of_many_contexts
 from drbqo_ray.optimizer.proposals import InitialDesign, Search
-from drbqo_ray.optimizer.scoring import Recommender, Report
+from drbqo_ray.optimizer.scoring import Report, Scoring
 from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.records import Observation, Recommendation, Suggestion, told_score
 from drbqo_ray.space.space import Space, as_space
@@ -86,7 +87,8 @@ class Optimizer:
         self.uncertainty = as_uncertainty(uncertainty, self.n_contexts)
         self.reference = reference_weights(reference, self.n_contexts)
         self.uncertainty.solve(np.zeros((1, self.n_contexts)), self.reference)
-        self._sign = 1.0 if _one_of("mode", mode, ("max", "min")) == "max" else -1.0
+        self.mode: Literal["max", "min"] = _one_of("mode", mode, ("max", "min"))
+        self._sign = 1.0 if self.mode == "max" else -1.0
         self.n_initial = _check_count("n_initial", n_initial, default=3 * len(self.space) + 2)
         if self.n_initial > MOST_INITIAL:
             rule = "The initial configs are laid out together, at most 2**20 of them."
@@ -102,15 +104,6 @@ class Optimizer:
         family = kernel_family(shape, checked, self.method.free_form, self.space.n_features)
         surrogate = Surrogate(family, prior_weight, self.method.noisy_prior)
         self.model = Model(surrogate, self._history, self.space)
-        self._recommender = Recommender(
-            self.model,
-            self._history,
-            self.space,
-            self.uncertainty,
-            self.reference,
-            self.method.report,
-            self._sign,
-        )
         self._search = Search(
             self.space,
             self.uncertainty,
@@ -120,7 +113,8 @@ class Optimizer:
             self._history,
             self._evaluations,
             self.model,
-            self._recommender,
+            self.method.report,
+            self._sign,
         )
 
     @overload
@@ -239,28 +233,42 @@ class Optimizer:
             report: rank configs by their "robust" or "mean" posterior value, or by the robust
                 value of their scores, "completed" by the model; by default as the method does.
         """
+        return self._judge(report).recommend()
+
+    @one_thread
+    def scoring(self, report: Report | None = None) -> Scoring:
+        """How all evaluated configs are judged by now, for tables and reports: what they are judged
+        by, how they rank, and how unsure that is. What is told later does not change it.
+
+        Args:
+            report: as for `recommend`.
+        """
+        now = self._judge(report)
+        return replace(now, history=now.history.first(len(now.history)))
+
+    def _judge(self, report: Report | None = None) -> Scoring:
         if report is not None:
             _one_of("report", report, get_args(Report))
-        return self._recommender.recommend(report)
+        return self._search.scoring(report)
 
     @one_thread
     def certainty(self) -> Certainty:
         """How sure the recommendation is. Looking changes nothing that is asked later."""
-        return self._recommender.certainty(self._rng(2**32 - 2))
+        return draw_certainty(self._judge(), self._rng(2**32 - 2))
 
     @one_thread
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and standard deviations of configs in every context, on the scale of
         the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
         """
-        return self._recommender.predict(configs)
+        return self._judge().predictions(configs)
 
     @one_thread
     def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What evaluated configs are judged by in every context, on the scale of the scores told:
         m configs -> (m, n). Posterior means, or for the report "completed" the scores, completed
         by the model where there are none."""
-        return self._recommender.completed_scores(configs)
+        return self._judge().completed_scores(configs)
 
     def stop_reason(self) -> str | None:
         """Why to stop now by the rule `stop_when`, None to go on.

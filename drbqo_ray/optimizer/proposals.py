@@ -42,11 +42,12 @@ from drbqo_ray.core.missing_scores import pick
 from drbqo_ray.core.paths import Sampler, draw_paths
 from drbqo_ray.core.sets.base import UncertaintySet
 from drbqo_ray.core.sets.catalog import Expectation
+from drbqo_ray.errors import NothingObserved
 from drbqo_ray.optimizer.design import Design
 from drbqo_ray.optimizer.evaluations import Evaluations
 from drbqo_ray.optimizer.history import History
 from drbqo_ray.optimizer.model import Model
-from drbqo_ray.optimizer.scoring import Recommender
+from drbqo_ray.optimizer.scoring import Report, Scoring
 from drbqo_ray.space.space import Space
 from drbqo_ray.types import Array
 
@@ -70,7 +71,8 @@ class Search:
         history: what has been evaluated.
         evaluations: suggestions, the pending ones among them.
         model: the posterior.
-        recommender: how good the configs are.
+        report: how the method judges configs.
+        sign: 1 if larger scores are better, -1 if smaller ones are.
     """
 
     space: Space
@@ -81,7 +83,25 @@ class Search:
     history: History
     evaluations: Evaluations
     model: Model
-    recommender: Recommender
+    report: Report
+    sign: float
+
+    def scoring(self, report: Report | None = None) -> Scoring:
+        """How good the configs are, as the method judges them if not told otherwise."""
+        if not self.history.n_ok:
+            raise NothingObserved(
+                f"Configs are judged by scores. Got {len(self.history)} outcomes without any. "
+                "Tell some scores first, or look at the reasons in `observations`."
+            )
+        return Scoring(
+            self.history,
+            *self.model.current(),
+            self.space,
+            self.uncertainty,
+            self.reference,
+            report or self.report,
+            self.sign,
+        )
 
     def with_pending(self, z: Array) -> GaussianProcess:
         """The posterior for a decision about the configs z (k, d), pending evaluations counted
@@ -175,7 +195,7 @@ class Maximizer(ConfigRule):
         if choices is not None:
             values = acquisition.values(search.space.features(choices))
             return self.prefer(search, search.design.spread(choices, values))
-        fast, incumbents = len(rngs) * len(gp.y) > FAST_ABOVE, search.recommender.incumbents(gp)
+        fast, incumbents = len(rngs) * len(gp.y) > FAST_ABOVE, search.scoring().incumbents()
         U = maximize(acquisition, search.space, incumbents, rngs[0], fast)
         return _avoid_exhausted(search, acquisition, self.prefer(search, U), rngs)
 
@@ -237,13 +257,14 @@ class GainPerFold(RobustDraw):
 
     def prefer(self, search: Search, U: Array) -> Array:
         """The new configs U (T, p), but where another fold of a seen one is worth more."""
-        numbers, scores = search.recommender.contenders()
+        scoring = search.scoring()
+        numbers, scores = scoring.contenders()
         if not len(numbers):
             return U
         seen, n = search.history.U[numbers], len(search.reference)
         z = np.concatenate([search.history.config_Z[numbers], search.space.features(U)])
         rows = np.concatenate([scores, np.full((len(U), n), np.nan)])
-        R = search.recommender.score_draws.robust(search.model.posterior(), z, rows)
+        R = scoring.score_draws.robust(scoring.gp, z, rows)
         best = R[: len(seen)].mean(axis=1).max()
         gain = np.maximum(R - best, 0.0).mean(axis=1)
         left = np.array([search.design.left(u) for u in seen])

@@ -289,7 +289,7 @@ def test_with_many_contexts_only_the_best_configs_contend():
     for k in range(30):
         config = opt.space.from_unit(rng.random(2))
         opt.observe(config, k, smooth(config, 0))
-    numbers, scores = opt._recommender.contenders()
+    numbers, scores = opt.scoring().contenders()
     values = [smooth(opt._history.configs[k], 0) for k in range(30)]
     assert scores.shape == (8, 40)
     assert int(np.argmax(values)) in numbers
