@@ -147,6 +147,87 @@ def test_no_arrow_points_up():
         assert all(order.index(other) < order.index(room) for other in known), room
 
 
+# one judge: configs are judged in optimizer/ and nowhere else
+
+
+def private_names() -> set[str]:
+    """Attributes of an `Optimizer` that start with an underscore."""
+    names: set[str] = set()
+    for node in ast.walk(tree(ROOT / "drbqo_ray/optimizer/optimizer.py")):
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+            names.add(node.attr)
+    return {name for name in names if name.startswith("_") and not name.endswith("__")}
+
+
+def private_reads(module: ast.Module) -> Iterator[str]:
+    """Private attributes of an optimizer that a module outside its room reads: of anything that is
+    called one, any that only an optimizer has, and those that a subclass of it reaches for."""
+    private = private_names()
+    heirs = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef) and any("Optimizer" in ast.unparse(b) for b in node.bases)
+    ]
+    inside_heirs = {inner for heir in heirs for inner in ast.walk(heir)}
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+            continue
+        if node.attr.endswith("__"):
+            continue
+        owner = ast.unparse(node.value)
+        called = owner.rpartition(".")[2].strip("_").endswith(("optimizer", "opt"))
+        known = node.attr in private and (owner not in ("self", "cls") or node in inside_heirs)
+        if called or known:
+            yield f"line {node.lineno}: {owner}.{node.attr}"
+
+
+OUTSIDE = [
+    path
+    for path in sources("drbqo_ray", "workers", "examples", "benchmarks")
+    if "optimizer" not in path.relative_to(ROOT).parts
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.stem)
+def test_nobody_looks_inside_the_optimizer(path):
+    found = list(private_reads(tree(path)))
+    assert not found, f"ask its public methods, `scoring` above all: {found}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "self.run.optimizer._history.usable",
+        "opt._sign",
+        "self._optimizer._search",
+        "search.optimizer_._evaluations",
+        "found._history",
+        "getting(x)._search.scoring()",
+        "class Mine(Optimizer):\n    def f(self): return self._history",
+    ],
+)
+def test_a_look_inside_the_optimizer_is_seen(code):
+    assert list(private_reads(ast.parse(code)))
+
+
+def test_looking_at_ones_own_attributes_is_fine():
+    code = "class Other(Base):\n    def f(self): return self._history, self._optimizer.ask()"
+    assert not list(private_reads(ast.parse(code)))
+
+
+def test_configs_are_judged_in_one_place():
+    """Only the optimizer completes rows of scores; only `scoring` says by which rule."""
+    judges = {"drbqo_ray.core.missing_scores", "drbqo_ray.core.missing_scores.ScoreDraws"}
+    for path in OURS:
+        names = set(all_imports(path))
+        if any(name.startswith("drbqo_ray.core.missing_scores") for name in names):
+            assert room_of(module_name(path)) == "optimizer", path
+        if names & judges:
+            assert module_name(path) == "optimizer.scoring", path
+
+
 def test_relative_imports_are_not_used():
     for path in sources("drbqo_ray", "workers"):
         for node in ast.walk(tree(path)):

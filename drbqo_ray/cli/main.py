@@ -23,10 +23,24 @@ from drbqo_ray.errors import (
     ObjectiveError,
     ProblemChanged,
 )
-from drbqo_ray.optimizer.methods import DEFAULT, METHODS
+from drbqo_ray.optimizer import DEFAULT
 from drbqo_ray.runtime.terminal import printable, printable_lines
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class MethodName(click.Choice[str]):
+    """The name of a method; the table of methods is loaded when it is looked at."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names."""
+        from drbqo_ray.optimizer.methods import METHODS
+
+        return tuple(METHODS)
 
 
 class Radius(click.ParamType[Any]):
@@ -148,7 +162,7 @@ def cli() -> None:
 @click.option("--radius", type=Radius(), default="1", show_default=True, help='Or "auto".')
 @click.option("--storage", required=True, metavar="DIR", help="Where the journal is kept.")
 @click.option("--name", help="Name of the run below DIR; without it DIR is the run itself.")
-@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True)
+@click.option("--method", type=MethodName(), default=DEFAULT, show_default=True)
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--stop-when", metavar="RULE", help='Stop early, e.g. "loss < 0.002".')
@@ -254,8 +268,12 @@ def report(directory: str, name: str | None, out: str | None, watch: bool, port:
 @cli.command()
 def methods() -> None:
     """List the methods that --method takes."""
+    from drbqo_ray.optimizer.methods import METHODS
+
     for name, method in METHODS.items():
-        click.echo(f"{name:<16}{method.propose:<15}{method.context_rule:<10}{method.report}")
+        click.echo(
+            f"{name:<16}{method.config_rule.name:<15}{method.context_rule.name:<10}{method.report}"
+        )
 
 
 @cli.command()

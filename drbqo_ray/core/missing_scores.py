@@ -22,7 +22,7 @@ Each path of the paper's algorithm names a new config. It is tried unless a seen
 | left   | folds of seen configs that nobody trains yet     | (k,)      |
 
 Filling a row up with means alone would flatter it: noise in a missing fold helps the adversary, so
-E[R] is below the robust value of the means. `filled` lowers what it fills in until both agree.
+E[R] is below the robust value of the means. `completed` lowers what it fills in until both agree.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ScoreDraws:
             R[some] = self._solve(drawn.reshape(-1, len(self.q))).reshape(len(some), -1)
         return R
 
-    def filled(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
+    def completed(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
         """Scores (k, n) with the missing ones filled in such that the robust value of a row is
         E[R].
 

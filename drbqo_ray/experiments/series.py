@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.methods import METHODS, Method, find_method
+from drbqo_ray.optimizer.proposals import RobustDraw
 
 RANDW = "-randw"
 
@@ -50,9 +51,9 @@ def trace_of(series: str) -> Trace:
     randw = series.endswith(RANDW)
     for name in METHODS:
         method = find_method(name, "random" if randw else None)
-        same = (method.propose, method.context_rule, method.free_form)
-        if same == (wanted.propose, wanted.context_rule, wanted.free_form):
-            return Trace(name, randw, wanted.propose == "robust-draw")
+        same = (method.config_rule, method.context_rule, method.free_form)
+        if same == (wanted.config_rule, wanted.context_rule, wanted.free_form):
+            return Trace(name, randw, wanted.config_rule == RobustDraw())
     raise AssertionError("every method is its own trace")
 
 

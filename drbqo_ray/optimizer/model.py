@@ -8,7 +8,9 @@ from functools import cache
 
 import numpy as np
 
+from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts
 from drbqo_ray.core.gp import GaussianProcess
+from drbqo_ray.core.kernels import KernelFamily, Shape
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.optimizer.history import History
 from drbqo_ray.records import Suggestion
@@ -132,6 +134,18 @@ class Model:
         z = self._space.features(np.array([points[id] for id in ids]))
         order = np.argsort(gp.kernel.distances(z, near).min(axis=1), kind="stable")
         return [ids[k] for k in np.sort(order[:PENDING_LIMIT])]
+
+
+def kernel_family(shape: Shape, contexts: int | Array, free_form: bool, d: int) -> KernelFamily:
+    """The kernel on d model inputs and on contexts: a number of folds, or sample vectors (n, m)."""
+    model: EmbeddedContexts | FreeFormContexts
+    if free_form:
+        model = FreeFormContexts(contexts if isinstance(contexts, int) else len(contexts))
+    elif isinstance(contexts, int):
+        model = EmbeddedContexts.folds(contexts)
+    else:
+        model = EmbeddedContexts.samples(contexts)
+    return KernelFamily(shape, model, d)
 
 
 @cache

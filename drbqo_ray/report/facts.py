@@ -104,7 +104,7 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         about=about,
         minimize=minimizes(optimizer),
         report=report,
-        filled=optimizer.method.report == "filled",
+        filled=optimizer.method.report == "completed",
         set_words=optimizer.uncertainty.describe(),
         set_kind=optimizer.uncertainty.kind,
         n_folds=optimizer.n_contexts,

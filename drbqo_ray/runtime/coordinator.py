@@ -94,7 +94,7 @@ class Coordinator:
         self._slots = 1
         self._pace = Lookahead()
         self._fits = BackgroundFit()
-        look = self._optimizer.last_look
+        look = self._optimizer.last_check
         self._stop_reason = None if look is None else look.stop_reason
         self._looked = 0.0
         self._best: Recommendation | None = None
@@ -319,9 +319,9 @@ class Coordinator:
         if self._stop_reason is not None:
             return
         start = time.monotonic()
-        before = self._optimizer.last_look
+        before = self._optimizer.last_check
         reason = self._optimizer.stop_reason()
-        look = self._optimizer.last_look
+        look = self._optimizer.last_check
         if look is not None and look != before:
             self._journal.append("look", {"told": self._applied, **look.to_dict()})
         self._looked += time.monotonic() - start

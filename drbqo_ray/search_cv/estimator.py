@@ -435,8 +435,8 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         self.best_index_ = chosen
         self.best_params_ = table.params[chosen]
         if not callable(self.refit):
-            self.best_score_ = float(table.values[chosen])
-        self.worst_case_weights_ = table.robust(table.uncertainty)[1][chosen]
+            self.best_score_ = float(table.judged.values[chosen])
+        self.worst_case_weights_ = table.judged.robust()[1][chosen]
         self.robustness_path_ = table.robustness_path()
 
     def _train_best(

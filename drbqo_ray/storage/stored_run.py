@@ -33,7 +33,7 @@ from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.errors import JournalCorrupt, JournalError, NothingObserved, short_repr
 from drbqo_ray.optimizer.certainty import Certainty
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.optimizer.stopping import Look, StopRule
+from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Recommendation, Suggestion, read_score
 from drbqo_ray.storage.format import JournalRecord
@@ -176,7 +176,7 @@ class _Replaying:
         self._run = ReplayedRun(problem, problem.optimizer())
         self._n_parameters = self._run.optimizer.model.n_parameters
         self._fit: Fit | None = None
-        self._look: Look | None = None
+        self._look: StopCheck | None = None
 
     def take(self, record: JournalRecord) -> None:
         """Take over the next record."""
@@ -192,7 +192,7 @@ class _Replaying:
         elif record.kind == "finish":
             run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
         elif record.kind == "look":
-            self._look = Look.from_dict(data)
+            self._look = StopCheck.from_dict(data)
         elif record.kind == "session":
             run.stopped = run.stop_reason = None
             before, run.stop_when = run.stop_when, data.get("stop_when")
@@ -204,7 +204,7 @@ class _Replaying:
         if self._fit is not None:
             run.optimizer.last_fit = self._fit
         if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
-            run.optimizer.last_look = self._look
+            run.optimizer.last_check = self._look
         return run
 
 

@@ -178,7 +178,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 def test_methods_are_listed() -> None:
     lines = invoke("methods").stdout.splitlines()
     assert [line.split() for line in lines] == [
-        [name, method.propose, method.context_rule, method.report]
+        [name, method.config_rule.name, method.context_rule.name, method.report]
         for name, method in METHODS.items()
     ]
 
