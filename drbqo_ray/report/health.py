@@ -11,12 +11,12 @@ import numpy as np
 from drbqo_ray.core.sets.catalog import Expectation, WorstCase
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import BAND
-from drbqo_ray.report.failures import Failures
-from drbqo_ray.report.fold_weights import FoldWeights
-from drbqo_ray.report.importance import Importance, gain_from
+from drbqo_ray.report.panels.failures import Failures
+from drbqo_ray.report.panels.parameters import Importance, gain_from
+from drbqo_ray.report.panels.ranking import Ranking
+from drbqo_ray.report.panels.weights import FoldWeights
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.radius_path import family_of
-from drbqo_ray.report.ranking import Ranking
+from drbqo_ray.report.sets import describe_set, family_of
 from drbqo_ray.report.wording import count, name_text, percent, short, value_text
 from drbqo_ray.space.parameters import Choice, Parameter
 
@@ -201,24 +201,6 @@ def _failed(failures: Failures) -> HealthCheck:
         f"{found}, most of them on fold {worst}; a config with a failed fold is never recommended.",
         "See the failures below, fix the objective, and resume the run.",
     )
-
-
-def describe_set(optimizer: Optimizer) -> str:
-    """The uncertainty set in words."""
-    plain = optimizer.uncertainty.to_dict()
-    size = plain.get("radius", plain.get("alpha"))
-    names = {
-        "expectation": "the reference weights alone",
-        "worst-case": "any weights",
-        "chi-square": "chi-square ball of radius",
-        "kl": "Kullback-Leibler ball of radius",
-        "total-variation": "total variation ball of radius",
-        "cvar": "CVaR of the worst share",
-        "wasserstein": "Wasserstein ball of radius",
-        "mmd": "MMD ball of radius",
-    }
-    words = names.get(optimizer.uncertainty.kind, optimizer.uncertainty.kind)
-    return words if size is None else f"{words} {short(size, 4)}"
 
 
 def warnings(checks: tuple[HealthCheck, ...]) -> Iterator[HealthCheck]:

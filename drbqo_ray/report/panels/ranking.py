@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from markupsafe import Markup
 
 from drbqo_ray.records import Config
-from drbqo_ray.report.posterior import (
-    Posterior,
+from drbqo_ray.report.draw import GREY, ORANGE
+from drbqo_ray.report.draw.svg import element, figure, line, text, tip
+from drbqo_ray.report.panel import NOTHING, Panel, Source
+from drbqo_ray.report.posterior import Posterior
+from drbqo_ray.report.wording import (
+    Decimals,
+    config_text,
+    count,
 )
-from drbqo_ray.report.wording import Decimals
 from drbqo_ray.types import Array, Indices
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from drbqo_ray.report.facts import Facts
+
 SHOWN = 300
+SLOPES = 12
+TOP = 8
+WIDTH, LEFT, RIGHT, ROW, HEAD = 860.0, 320.0, 534.0, 26.0, 46.0
+BOLD = 8.5
 
 
 @dataclass(frozen=True)
@@ -95,6 +112,67 @@ class Ranking:
     def left_out(self) -> int:
         """Number of configs that are not shown."""
         return self.total - len(self.rows)
+
+
+class RankingPanel(Panel[Ranking]):
+    """Ranks by mean beside ranks by robust score."""
+
+    key, order, plot_name = "ranking", 10, "ranking"
+    title = "Mean against robust ranking"
+    question = "Does robustness change the choice?"
+
+    def gather(self, source: Source) -> Ranking | None:
+        """The ranking; every winner along the radius path is in it."""
+        posterior = source.posterior
+        if posterior is None:
+            return None
+        path = source.part("radius")
+        keep = choices(posterior, source.report) if path is None else sorted(path.curves)
+        return rank(posterior, source.report, np.array(keep, dtype=np.int64))
+
+    def draw(self, facts: Facts, data: Ranking) -> Sequence[Markup]:
+        """The slope chart."""
+        return () if data.chosen is None else (draw_slope(data),)
+
+    def reading(self, facts: Facts, data: Ranking) -> Sequence[str]:
+        """How many configs are shown, and how far both orders agree."""
+        if data.chosen is None:
+            return (NOTHING,)
+        words = f"Shown: {count(len(slope_rows(data)), 'config')} among the first by either score."
+        if data.agreement is not None:
+            words += (
+                f" Over all {count(data.ranked, 'config')} Kendall's tau between both orders is"
+                f" {data.agreement:.2f}; 1 means that they agree."
+            )
+        return (words,)
+
+    def plot(self, ax: Axes, facts: Facts, data: Ranking) -> None:
+        """Ranks by the plain mean beside ranks by the worst case: does robustness change the
+        choice?"""
+        ranks = [
+            (row.mean_rank, row.robust_rank, row.number)
+            for row in data.rows
+            if row.mean_rank is not None and row.robust_rank is not None
+        ]
+        for by_mean, by_worst, config in sorted(ranks, key=lambda ranks: min(ranks[:2]))[:SLOPES]:
+            chosen = config == data.chosen
+            color, width = (ORANGE, 2.5) if chosen else (GREY, 1.0)
+            ax.plot([0, 1], [by_mean, by_worst], "o-", color=color, linewidth=width)
+            ax.annotate(
+                f"config {config}",
+                (1, by_worst),
+                (6, 0),
+                textcoords="offset points",
+                va="center",
+                weight="bold" if chosen else "normal",
+            )
+        ax.set_xticks([0, 1], ["by the mean", "by the worst case"])
+        ax.set_xlim(-0.15, 1.4)
+        ax.invert_yaxis()
+        ax.set(title=self.title, xlabel="", ylabel="rank")
+
+
+PANEL = RankingPanel()
 
 
 def choices(posterior: Posterior, report: str) -> tuple[int, ...]:
@@ -232,3 +310,91 @@ def _agreement(mean: Array, robust: Array) -> float | None:
         by_robust += float(other @ other)
     room = math.sqrt(by_mean * by_robust)
     return together / room if room > 0 else None
+
+
+def slope_rows(ranking: Ranking) -> list[ConfigRow]:
+    """The configs that are among the first few by mean or by worst case, best robust first."""
+    rows = [row for row in ranking.rows if row.robust_rank is not None]
+    return [row for row in rows if min(row.robust_rank or 0, row.mean_rank or 0) <= TOP]
+
+
+def draw_slope(ranking: Ranking) -> Markup:
+    """The chart."""
+    right = slope_rows(ranking)
+    left = sorted(right, key=lambda row: row.mean_rank or 0)
+    digits = ranking.digits
+    place = {row.number: k for k, row in enumerate(right)}
+    marks: list[Markup] = [
+        text("rank by mean score", LEFT, 20, "head", "end"),
+        text("rank by robust score", RIGHT, 20, "head"),
+        line(LEFT + 14, HEAD - 14, LEFT + 14, HEAD + ROW * len(right) - 12, "axis"),
+        line(RIGHT - 14, HEAD - 14, RIGHT - 14, HEAD + ROW * len(right) - 12, "axis"),
+    ]
+    lines, labels = [], []
+    wide = _width(right, digits)
+    for k, row in enumerate(left):
+        y1, y2 = HEAD + ROW * k, HEAD + ROW * place[row.number]
+        kind = _kind(ranking, row)
+        lines.append((kind == "other", _line(row, y1, y2, kind, digits)))
+        labels += _labels(ranking, row, y1, y2, kind, digits, wide)
+    marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
+    longest = BOLD * max(len(f"config {row.number} (robust choice)") for row in right)
+    return figure(
+        max(WIDTH, RIGHT + 40 + wide + longest),
+        HEAD + ROW * len(right),
+        "Ranks by mean and by robust score",
+        _description(ranking, right, digits),
+        [*marks, *labels],
+        max(0.0, longest + wide + 34 - LEFT),
+    )
+
+
+def _width(rows: list[ConfigRow], digits: Decimals) -> float:
+    """Room for the scores."""
+    words = [digits.text(value) for row in rows for value in (row.mean, row.robust)]
+    return 16 + BOLD * max(len(word) for word in words)
+
+
+def _kind(ranking: Ranking, row: ConfigRow) -> str:
+    if row.number == ranking.robust_choice:
+        return "robust"
+    return "mean" if row.number == ranking.mean_choice else "other"
+
+
+def _line(row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals) -> Markup:
+    words = (
+        f"config {row.number}: mean {digits.text(row.mean)} (rank {row.mean_rank}), robust "
+        f"{digits.text(row.robust)} (rank {row.robust_rank}); {config_text(row.config)}"
+    )
+    return element(
+        "g",
+        tip(words),
+        line(LEFT + 14, y1, RIGHT - 14, y2, f"slope {kind}"),
+        element("circle", cx=LEFT + 14, cy=y1, r=4, cls=f"dot {kind}"),
+        element("circle", cx=RIGHT - 14, cy=y2, r=4, cls=f"dot {kind}"),
+        cls="mark",
+    )
+
+
+def _labels(
+    ranking: Ranking, row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals, wide: float
+) -> list[Markup]:
+    own = f"name {kind}"
+    mean = "mean choice: " if ranking.mean_choice == row.number else ""
+    robust = " (robust choice)" if ranking.robust_choice == row.number else ""
+    return [
+        text(f"{mean}config {row.number}", LEFT - 34 - wide, y1 + 4, own, "end"),
+        text(digits.text(row.mean), LEFT - 34, y1 + 4, own, "end"),
+        text(f"{row.mean_rank}", LEFT, y1 + 4, own, "end"),
+        text(f"{row.robust_rank}", RIGHT + 18, y2 + 4, own, "end"),
+        text(digits.text(row.robust), RIGHT + 22 + wide, y2 + 4, own, "end"),
+        text(f"config {row.number}{robust}", RIGHT + 40 + wide, y2 + 4, own),
+    ]
+
+
+def _description(ranking: Ranking, rows: list[ConfigRow], digits: Decimals) -> str:
+    listed = "; ".join(
+        f"config {row.number} mean rank {row.mean_rank}, robust rank {row.robust_rank}"
+        for row in rows[:10]
+    )
+    return f"{len(rows)} of {ranking.ranked} configs. {listed}."
