@@ -15,6 +15,7 @@ fold_weights, radius_path, pareto, incumbent, importance and timeline.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *(panel.plot_name for panel in all_panels() if panel.plot_name)})
 
 
+@cache
 def _function(panel: Panel[Any]) -> Callable[..., Axes]:
     def draw(source: Any, ax: Axes | None = None) -> Axes:
         facts = facts_of(source)

@@ -19,10 +19,9 @@ from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.panel import Panel
 from drbqo_ray.report.panels import all_panels
 from drbqo_ray.report.panels.radius import slider_data
-from drbqo_ray.report.wording import name_text, seconds, with_band
+from drbqo_ray.report.wording import LONG_VALUE, name_text, seconds, with_band
 from drbqo_ray.runtime.terminal import printable
 
-LONG_VALUE = 1000
 VALUES_ARE = {
     True: "Values are scores, filled in by the model where a fold was not trained",
     False: "Values are posterior means of the model on the scale of your scores",

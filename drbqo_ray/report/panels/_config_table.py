@@ -10,13 +10,12 @@ from markupsafe import Markup
 from drbqo_ray.records import BAND
 from drbqo_ray.report.draw.html import fill
 from drbqo_ray.report.panels.ranking import ConfigRow, Ranking
-from drbqo_ray.report.wording import name_text, short, value_text
+from drbqo_ray.report.wording import LONG_VALUE, name_text, short, value_text
 
 if TYPE_CHECKING:
     from drbqo_ray.report.facts import Facts
 
 PARAMETERS = 6
-LONG_VALUE = 1000
 TABLE = """
 <div class="slider" id="slider" hidden>
 <label for="radius-slider">Radius</label>

@@ -12,10 +12,7 @@ from drbqo_ray.records import Config, Observation
 from drbqo_ray.report.about import Timing
 from drbqo_ray.report.draw.html import fill
 from drbqo_ray.report.panel import Panel, Source
-from drbqo_ray.report.wording import (
-    config_text,
-    count,
-)
+from drbqo_ray.report.wording import config_text, count
 from drbqo_ray.runtime.terminal import error_line, printable_lines
 
 if TYPE_CHECKING:

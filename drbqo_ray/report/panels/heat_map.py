@@ -13,10 +13,7 @@ from drbqo_ray.report.draw.svg import element, figure, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import ConfigRow, Ranking
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import (
-    Decimals,
-    count,
-)
+from drbqo_ray.report.wording import Decimals, count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

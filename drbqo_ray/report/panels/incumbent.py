@@ -11,20 +11,11 @@ import numpy as np
 from markupsafe import Markup
 
 from drbqo_ray.report.draw import BLUE
-from drbqo_ray.report.draw.axis import (
-    Scale,
-    bottom_axis,
-    left_axis,
-    overhang,
-)
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
 from drbqo_ray.report.draw.svg import element, figure, line, number, path, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import (
-    Decimals,
-    count,
-    seconds,
-)
+from drbqo_ray.report.wording import Decimals, count, seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """Which parameters matter, and how the value moves along each of them.
 
-The importance of a parameter is its total effect: the share of the variance of the modelled robust
+The importance of a parameter is its total effect: the share of the variance of the modeled robust
 value over the whole space that is left when all other parameters are known,
 
     effect_j = E[Var(R | all but u_j)] / Var(R)        R the robust value at u, uniform in the cube
@@ -23,26 +23,12 @@ from markupsafe import Markup
 
 from drbqo_ray.records import Config
 from drbqo_ray.report.draw import BLUE
-from drbqo_ray.report.draw.axis import (
-    LINE,
-    Scale,
-    bottom_axis,
-    left_axis,
-    overhang,
-    word_lines,
-)
+from drbqo_ray.report.draw.axis import LINE, Scale, bottom_axis, left_axis, overhang, word_lines
 from drbqo_ray.report.draw.svg import element, figure, line, number, path, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import (
-    Decimals,
-    count,
-    name_text,
-    percent,
-    short,
-    value_text,
-)
+from drbqo_ray.report.wording import Decimals, count, name_text, percent, short, value_text
 from drbqo_ray.space.parameters import Choice
 from drbqo_ray.types import Array
 
@@ -77,7 +63,7 @@ class SlicePoint:
 
 @dataclass(frozen=True)
 class Slice:
-    """The modelled robust value along one parameter, the others as in the recommended config.
+    """The modeled robust value along one parameter, the others as in the recommended config.
 
     Attributes:
         name: the parameter.
@@ -206,7 +192,7 @@ def _values(posterior: Posterior, u: Array) -> Array:
 
 
 def gain_from(posterior: Posterior, config: Config, name: str, place: float) -> float:
-    """What the modelled robust value of a config gains, standardized, by its own value of one
+    """What the modeled robust value of a config gains, standardized, by its own value of one
     parameter over the value at `place` in [0, 1]."""
     u = np.tile(posterior.space.to_unit(config), (2, 1))
     u[1, list(posterior.space).index(name)] = place

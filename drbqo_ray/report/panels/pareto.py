@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from drbqo_ray.report.draw import BLUE, GREY, ORANGE
-from drbqo_ray.report.draw.axis import (
-    Scale,
-    bottom_axis,
-    left_axis,
-    overhang,
-)
+from drbqo_ray.report.draw import BLUE, GRAY, ORANGE
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
 from drbqo_ray.report.draw.svg import element, figure, path, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import spread
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import (
-    Decimals,
-    count,
-)
+from drbqo_ray.report.wording import Decimals, count
 from drbqo_ray.types import Array
 
 if TYPE_CHECKING:
@@ -98,7 +90,7 @@ class ParetoPanel(Panel[Pareto]):
         """Mean over the folds against their spread, with the configs that no other one
         dominates."""
         front = sorted((p for p in data.points if p.on_front), key=lambda p: p.spread)
-        ax.plot([p.spread for p in data.points], [p.mean for p in data.points], ".", color=GREY)
+        ax.plot([p.spread for p in data.points], [p.mean for p in data.points], ".", color=GRAY)
         ax.plot([p.spread for p in front], [p.mean for p in front], "o-", color=BLUE, label="front")
         chosen = facts.ranking.chosen if facts.ranking else None
         own = [p for p in data.points if p.number == chosen]

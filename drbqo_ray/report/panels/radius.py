@@ -12,25 +12,15 @@ import numpy as np
 from markupsafe import Markup
 
 from drbqo_ray.core.sets.catalog import MMDBall, WassersteinBall
-from drbqo_ray.report.draw import BLUE, GREEN, GREY, ORANGE
-from drbqo_ray.report.draw.axis import (
-    Scale,
-    bottom_axis,
-    left_axis,
-    overhang,
-    tick_text,
-)
+from drbqo_ray.report.draw import BLUE, GRAY, GREEN, ORANGE
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang, tick_text
 from drbqo_ray.report.draw.svg import element, figure, line, path, text, tip
 from drbqo_ray.report.panel import NOTHING, Panel, Source
 from drbqo_ray.report.panels._config_table import config_table
 from drbqo_ray.report.panels.ranking import choices
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.sets import family_of
-from drbqo_ray.report.wording import (
-    Decimals,
-    count,
-    short,
-)
+from drbqo_ray.report.wording import Decimals, count, short
 from drbqo_ray.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -132,7 +122,7 @@ class RadiusPanel(Panel[RadiusPath]):
         """Robust value against the size of the set, and where another config becomes the best."""
         styles = ["-", "--", "-.", ":"]
         for k, (config, values) in enumerate(data.curves.items()):
-            ax.plot(data.sizes, values, styles[k % 4], color=GREY, linewidth=1)
+            ax.plot(data.sizes, values, styles[k % 4], color=GRAY, linewidth=1)
             ax.annotate(f"config {config}", (data.sizes[-1], values[-1]), fontsize="small")
         ax.plot(data.sizes, data.best, color=BLUE, linewidth=2.5, label="best config")
         ax.axvline(data.own, color=ORANGE, linestyle="--", label="this run")

@@ -11,15 +11,11 @@ import numpy as np
 from markupsafe import Markup
 
 from drbqo_ray.records import Config
-from drbqo_ray.report.draw import GREY, ORANGE
+from drbqo_ray.report.draw import GRAY, ORANGE
 from drbqo_ray.report.draw.svg import element, figure, line, text, tip
 from drbqo_ray.report.panel import NOTHING, Panel, Source
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import (
-    Decimals,
-    config_text,
-    count,
-)
+from drbqo_ray.report.wording import Decimals, config_text, count
 from drbqo_ray.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -156,7 +152,7 @@ class RankingPanel(Panel[Ranking]):
         ]
         for by_mean, by_worst, config in sorted(ranks, key=lambda ranks: min(ranks[:2]))[:SLOPES]:
             chosen = config == data.chosen
-            color, width = (ORANGE, 2.5) if chosen else (GREY, 1.0)
+            color, width = (ORANGE, 2.5) if chosen else (GRAY, 1.0)
             ax.plot([0, 1], [by_mean, by_worst], "o-", color=color, linewidth=width)
             ax.annotate(
                 f"config {config}",

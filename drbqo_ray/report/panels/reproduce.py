@@ -9,9 +9,7 @@ from markupsafe import Markup
 from drbqo_ray.report.about import Snippet
 from drbqo_ray.report.draw.html import fill
 from drbqo_ray.report.panel import Panel, Source
-from drbqo_ray.report.wording import (
-    name_text,
-)
+from drbqo_ray.report.wording import name_text
 from drbqo_ray.runtime.terminal import printable
 
 if TYPE_CHECKING:

@@ -11,17 +11,10 @@ from markupsafe import Markup
 
 from drbqo_ray.report.about import Timing
 from drbqo_ray.report.draw import BLUE, ORANGE
-from drbqo_ray.report.draw.axis import (
-    Scale,
-    bottom_axis,
-)
+from drbqo_ray.report.draw.axis import Scale, bottom_axis
 from drbqo_ray.report.draw.svg import element, figure, number, text, tip
 from drbqo_ray.report.panel import Panel, Source
-from drbqo_ray.report.wording import (
-    count,
-    percent,
-    seconds,
-)
+from drbqo_ray.report.wording import count, percent, seconds
 from drbqo_ray.runtime.tally import utilization
 from drbqo_ray.runtime.terminal import printable
 

@@ -11,21 +11,13 @@ from markupsafe import Markup
 
 from drbqo_ray.records import BAND
 from drbqo_ray.report.draw import BLUE
-from drbqo_ray.report.draw.axis import (
-    Scale,
-    bottom_axis,
-)
+from drbqo_ray.report.draw.axis import Scale, bottom_axis
 from drbqo_ray.report.draw.svg import element, figure, line, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.sets import divergence
-from drbqo_ray.report.wording import (
-    Decimals,
-    count,
-    short,
-    with_band,
-)
+from drbqo_ray.report.wording import Decimals, count, short, with_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
