@@ -80,9 +80,18 @@ class FailuresPanel(Panel[Failures]):
 
     def gather(self, source: Source) -> Failures:
         """The failures, also when there are none."""
+        observations = source.optimizer.observations
         timings = {timing.id: timing for timing in source.timings}
-        optimizer = source.optimizer
-        return list_failures(optimizer.observations, timings, optimizer.n_contexts)
+        failed = [seen for seen in observations if seen.status == "failed"]
+        counts = [0] * source.optimizer.n_contexts
+        for seen in failed:
+            counts[seen.context] += 1
+        return Failures(
+            shown=tuple(_failure(seen, timings.get(seen.id)) for seen in failed[:SHOWN]),
+            total=len(failed),
+            evaluations=len(observations),
+            per_fold=tuple(counts),
+        )
 
     def reading(self, facts: Facts, data: Failures) -> Sequence[str]:
         """How many failed and on which folds."""
@@ -109,22 +118,6 @@ class FailuresPanel(Panel[Failures]):
 
 
 PANEL = FailuresPanel()
-
-
-def list_failures(
-    observations: Sequence[Observation], timings: dict[int, Timing], n: int
-) -> Failures:
-    """The failures among the outcomes of a run with n folds."""
-    failed = [seen for seen in observations if seen.status == "failed"]
-    counts = [0] * n
-    for seen in failed:
-        counts[seen.context] += 1
-    return Failures(
-        shown=tuple(_failure(seen, timings.get(seen.id)) for seen in failed[:SHOWN]),
-        total=len(failed),
-        evaluations=len(observations),
-        per_fold=tuple(counts),
-    )
 
 
 def _failure(seen: Observation, timing: Timing | None) -> Failure:

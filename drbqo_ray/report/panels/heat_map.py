@@ -76,12 +76,49 @@ class HeatMapPanel(Panel[HeatMap]):
 
     def gather(self, source: Source) -> HeatMap | None:
         """The map; None before there is a model."""
-        ranking = source.part("ranking")
-        return map_heat(source.posterior, ranking) if source.posterior and ranking else None
+        posterior = source.posterior
+        if posterior is None:
+            return None
+        ranking: Ranking = source.part("ranking")
+        rows = ranking.rows[:ROWS]
+        n = len(posterior.reference)
+        folds = _folds(rows, n)
+        usable = posterior.usable if posterior.usable.any() else slice(None)
+        average = posterior.gains[usable].mean(axis=0)
+        return HeatMap(
+            configs=tuple(row.number for row in rows),
+            folds=folds,
+            n_folds=n,
+            cells=tuple(tuple(_cell(posterior, row, fold) for fold in folds) for row in rows),
+            hardest=int(np.argmin(average)),
+            fold_means=tuple(float(v) for v in posterior.user(average)),
+        )
 
     def draw(self, facts: Facts, data: HeatMap) -> Sequence[Markup]:
         """The map."""
-        return (draw_heat(facts, data),)
+        values = [cell.value for row in data.cells for cell in row]
+        digits = Decimals.of(values)
+        column = min(WIDEST, (WIDTH - LEFT) / max(1, len(data.folds)))
+        marks: list[Markup] = [_hatching()]
+        marks += _heads(facts, data, column)
+        for k, row in enumerate(data.cells):
+            y = TOP + ROW * k
+            chosen = facts.ranking is not None and facts.ranking.chosen == data.configs[k]
+            name = f"{'▸ ' if chosen else ''}config {data.configs[k]}"
+            marks.append(text(name, LEFT - 10, y + 16, f"name {'robust' if chosen else ''}", "end"))
+            for j, cell in enumerate(row):
+                box = (LEFT + column * j, y, column)
+                strength = _strength(cell.value, values, facts)
+                marks.append(_draw_cell(facts, cell, box, strength, digits))
+        height = TOP + ROW * len(data.cells)
+        marks += _legend(facts, values, digits, height + 18)
+        observed = sum(cell.observed > 0 for row in data.cells for cell in row)
+        description = (
+            f"{len(data.configs)} configs in {len(data.folds)} folds; {observed} of {len(values)}"
+            " cells were trained, the others are filled in by the model. The hardest fold is"
+            f" {facts.fold(data.hardest)}."
+        )
+        return (figure(WIDTH, height + 50, "Scores by config and fold", description, marks),)
 
     def reading(self, facts: Facts, data: HeatMap) -> Sequence[str]:
         """What colors and hatches mean, and what is left out."""
@@ -134,22 +171,6 @@ class HeatMapPanel(Panel[HeatMap]):
 PANEL = HeatMapPanel()
 
 
-def map_heat(posterior: Posterior, ranking: Ranking) -> HeatMap:
-    """The heat map of the first configs of the ranking; of many folds those with most weight."""
-    rows = ranking.rows[:ROWS]
-    n = len(posterior.reference)
-    folds = _folds(rows, n)
-    average = posterior.gains[posterior.usable if posterior.usable.any() else slice(None)].mean(0)
-    return HeatMap(
-        configs=tuple(row.number for row in rows),
-        folds=folds,
-        n_folds=n,
-        cells=tuple(tuple(_cell(posterior, row, fold) for fold in folds) for row in rows),
-        hardest=int(np.argmin(average)),
-        fold_means=tuple(float(v) for v in posterior.user(average)),
-    )
-
-
 def _folds(rows: tuple[ConfigRow, ...], n: int) -> tuple[int, ...]:
     if n <= COLUMNS:
         return tuple(range(n))
@@ -164,32 +185,6 @@ def _cell(posterior: Posterior, row: ConfigRow, fold: int) -> Cell:
     value = float(good.mean()) if len(good) else row.fold_means[fold]
     beyond = not len(good) and row.estimates[fold] != value
     return Cell(row.number, fold, value, len(good), len(scores) - len(good), beyond)
-
-
-def draw_heat(facts: Facts, heat: HeatMap) -> Markup:
-    """The map."""
-    values = [cell.value for row in heat.cells for cell in row]
-    digits = Decimals.of(values)
-    column = min(WIDEST, (WIDTH - LEFT) / max(1, len(heat.folds)))
-    marks: list[Markup] = [_hatching()]
-    marks += _heads(facts, heat, column)
-    for k, row in enumerate(heat.cells):
-        y = TOP + ROW * k
-        chosen = facts.ranking is not None and facts.ranking.chosen == heat.configs[k]
-        name = f"{'▸ ' if chosen else ''}config {heat.configs[k]}"
-        marks.append(text(name, LEFT - 10, y + 16, f"name {'robust' if chosen else ''}", "end"))
-        for j, cell in enumerate(row):
-            box = (LEFT + column * j, y, column)
-            marks.append(_draw_cell(facts, cell, box, _strength(cell.value, values, facts), digits))
-    height = TOP + ROW * len(heat.cells)
-    marks += _legend(facts, values, digits, height + 18)
-    observed = sum(cell.observed > 0 for row in heat.cells for cell in row)
-    description = (
-        f"{len(heat.configs)} configs in {len(heat.folds)} folds; {observed} of {len(values)} cells"
-        f" were trained, the others are filled in by the model. The hardest fold is"
-        f" {facts.fold(heat.hardest)}."
-    )
-    return figure(WIDTH, height + 50, "Scores by config and fold", description, marks)
 
 
 def _strength(value: float, values: list[float], facts: Facts) -> float:

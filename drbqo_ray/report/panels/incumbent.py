@@ -73,12 +73,21 @@ class IncumbentPanel(Panel[Incumbent]):
 
     def gather(self, source: Source) -> Incumbent | None:
         """The path of the recommendation."""
-        if source.posterior is None:
+        posterior = source.posterior
+        if posterior is None:
             return None
         told = {t.id: t.told_at for t in source.timings if t.told_at is not None}
         places = enumerate(source.optimizer.observations)
         in_order = {place: told[seen.id] for place, seen in places if seen.id in told}
-        return follow_incumbent(source.posterior, source.report, in_order)
+        total = len(posterior.scores)
+        most = CHECKPOINTS if total <= LONG else LONG_CHECKPOINTS
+        sizes = np.unique(np.linspace(1, total, min(most, total)).round().astype(np.int64))
+        found = [_checkpoint(posterior, int(size), source.report, in_order) for size in sizes]
+        path = tuple(each for each in found if each is not None)
+        if not path:
+            return None
+        changes = [b.evaluations for a, b in pairwise(path) if a.config != b.config]
+        return Incumbent(path, changes[-1] if changes else path[0].evaluations)
 
     def draw(self, facts: Facts, data: Incumbent) -> Sequence[Markup]:
         """The curve over evaluations, and over seconds where they are known."""
@@ -107,27 +116,6 @@ class IncumbentPanel(Panel[Incumbent]):
 
 
 PANEL = IncumbentPanel()
-
-
-def follow_incumbent(
-    posterior: Posterior, report: str, told_at: Mapping[int, float]
-) -> Incumbent | None:
-    """The path.
-
-    Args:
-        posterior: the model of the run.
-        report: "robust" or "mean": what the method recommends by.
-        told_at: seconds at which the outcome with this place in the order told was recorded.
-    """
-    total = len(posterior.scores)
-    most = CHECKPOINTS if total <= LONG else LONG_CHECKPOINTS
-    sizes = np.unique(np.linspace(1, total, min(most, total)).round().astype(np.int64))
-    found = [_checkpoint(posterior, int(size), report, told_at) for size in sizes]
-    path = tuple(each for each in found if each is not None)
-    if not path:
-        return None
-    changes = [b.evaluations for a, b in pairwise(path) if a.config != b.config]
-    return Incumbent(path, changes[-1] if changes else path[0].evaluations)
 
 
 def _checkpoint(

@@ -99,14 +99,50 @@ class ParametersPanel(Panel[Importance]):
 
     def gather(self, source: Source) -> Importance | None:
         """Importance and slices; None without a recommended config."""
-        ranking = source.part("ranking")
-        if source.posterior is None or ranking is None:
+        posterior = source.posterior
+        if posterior is None:
             return None
-        return weigh_parameters(source.posterior, ranking, source.optimizer.seed)
+        ranking: Ranking = source.part("ranking")
+        if ranking.chosen is None:
+            return None
+        effects = total_effects(posterior, source.optimizer.seed)
+        names = list(posterior.space)
+        order = np.argsort(-effects, kind="stable")
+        here = posterior.space.to_unit(posterior.configs[ranking.chosen])
+        active = posterior.space.active(here[None])[0]
+        free = [item.count != 1 for item in posterior.space.parameters.values()]
+        sliced = [int(j) for j in order if active[j] and free[j]]
+        return Importance(
+            effects=tuple((names[j], float(effects[j])) for j in order),
+            slices=tuple(_slice(posterior, names[j], j, here) for j in sliced[:SLICES]),
+            lines=LINES,
+        )
 
     def draw(self, facts: Facts, data: Importance) -> Sequence[Markup]:
         """The bars."""
-        return (draw_importance(data),)
+        shown = data.effects[:MOST]
+        scale = Scale(0.0, max([effect for _, effect in shown] + [1e-9]) * 1.02, LEFT, RIGHT)
+        marks: list[Markup] = []
+        for k, (name, effect) in enumerate(shown):
+            y = ROW * k
+            words = name_text(name)
+            brief = words if len(words) <= 26 else words[:25] + "…"
+            marks += [
+                text(brief, LEFT - 10, y + 16, "name", "end"),
+                element(
+                    "rect",
+                    tip(f"{words}: {percent(effect)}"),
+                    x=LEFT,
+                    y=y + 3,
+                    width=max(scale(effect) - LEFT, 0.75),
+                    height=ROW - 6,
+                    cls="bar robust mark",
+                ),
+                text(percent(effect), RIGHT + 10, y + 16, "value"),
+            ]
+        listed = ", ".join(f"{name_text(name)} {percent(effect)}" for name, effect in shown[:8])
+        name = "Importance of the parameters"
+        return (figure(WIDTH, ROW * len(shown) + 6, name, f"{listed}.", marks),)
 
     def draw_small(self, facts: Facts, data: Importance) -> Sequence[Markup]:
         """The slices."""
@@ -139,24 +175,6 @@ class ParametersPanel(Panel[Importance]):
 
 
 PANEL = ParametersPanel()
-
-
-def weigh_parameters(posterior: Posterior, ranking: Ranking, seed: int) -> Importance | None:
-    """Importance and slices; None without a recommended config."""
-    if ranking.chosen is None:
-        return None
-    effects = total_effects(posterior, seed)
-    names = list(posterior.space)
-    order = np.argsort(-effects, kind="stable")
-    here = posterior.space.to_unit(posterior.configs[ranking.chosen])
-    active = posterior.space.active(here[None])[0]
-    free = [item.count != 1 for item in posterior.space.parameters.values()]
-    sliced = [int(j) for j in order if active[j] and free[j]]
-    return Importance(
-        effects=tuple((names[j], float(effects[j])) for j in order),
-        slices=tuple(_slice(posterior, names[j], j, here) for j in sliced[:SLICES]),
-        lines=LINES,
-    )
 
 
 def total_effects(posterior: Posterior, seed: int) -> Array:
@@ -231,31 +249,6 @@ def _slice(posterior: Posterior, name: str, column: int, here: Array) -> Slice:
         float(here[column]),
         tuple(tried[::step]),
     )
-
-
-def draw_importance(importance: Importance) -> Markup:
-    """A bar a parameter, the largest first."""
-    shown = importance.effects[:MOST]
-    scale = Scale(0.0, max([effect for _, effect in shown] + [1e-9]) * 1.02, LEFT, RIGHT)
-    marks: list[Markup] = []
-    for k, (name, effect) in enumerate(shown):
-        y = ROW * k
-        words = name_text(name)
-        marks += [
-            text(words if len(words) <= 26 else words[:25] + "…", LEFT - 10, y + 16, "name", "end"),
-            element(
-                "rect",
-                tip(f"{words}: {percent(effect)}"),
-                x=LEFT,
-                y=y + 3,
-                width=max(scale(effect) - LEFT, 0.75),
-                height=ROW - 6,
-                cls="bar robust mark",
-            ),
-            text(percent(effect), RIGHT + 10, y + 16, "value"),
-        ]
-    listed = ", ".join(f"{name_text(name)} {percent(effect)}" for name, effect in shown[:8])
-    return figure(WIDTH, ROW * len(shown) + 6, "Importance of the parameters", f"{listed}.", marks)
 
 
 def draw_slice(facts: Facts, part: Slice) -> Markup:

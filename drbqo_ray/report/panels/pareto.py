@@ -15,7 +15,6 @@ from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
 from drbqo_ray.report.draw.svg import element, figure, path, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import spread
-from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.wording import Decimals, count
 from drbqo_ray.types import Array
 
@@ -63,11 +62,64 @@ class ParetoPanel(Panel[Pareto]):
 
     def gather(self, source: Source) -> Pareto | None:
         """The trade-off of the ranked configs."""
-        return weigh_trade_off(source.posterior) if source.posterior else None
+        posterior = source.posterior
+        if posterior is None:
+            return None
+        numbers = np.flatnonzero(posterior.usable)
+        if not len(numbers):
+            return None
+        mean = posterior.gains[numbers] @ posterior.reference
+        width = spread(posterior, numbers)
+        front = front_of(mean, width)
+        order = np.argsort(-mean, kind="stable")
+        shown = sorted({*order[:POINTS].tolist(), *np.flatnonzero(front).tolist()})
+        points = tuple(
+            ParetoPoint(
+                int(numbers[k]), float(posterior.user(mean[k])), float(width[k]), bool(front[k])
+            )
+            for k in shown
+        )
+        return Pareto(points, len(numbers) - len(points))
 
     def draw(self, facts: Facts, data: Pareto) -> Sequence[Markup]:
         """The points and the front."""
-        return (draw_trade_off(facts, data),)
+        points = in_view(data, facts.minimize)
+        ends = (facts.score_range.low, facts.score_range.high)
+        x = Scale.around([point.spread for point in points], LEFT, RIGHT, 0.0)
+        y = Scale.around([point.mean for point in points], BOTTOM, TOP, *ends)
+        digits = Decimals.of([v for p in points for v in (p.mean, p.spread)])
+        better = "smaller" if facts.minimize else "larger"
+        area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
+        marks = [element("defs", element("clipPath", area, id=CLIP))]
+        marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)", LABEL)
+        marks += bottom_axis(x, BOTTOM, "spread between folds (smaller is steadier)")
+        front = sorted((p for p in points if p.on_front), key=lambda p: p.spread)
+        marks.append(path([(x(p.spread), y(p.mean)) for p in front], "front"))
+        marks += _equal_robust(facts, data, x, y)
+        for point in sorted(points, key=lambda p: _kind(facts, p) != "other"):
+            words = (
+                f"config {point.number}: mean {digits.text(point.mean)}, spread"
+                f" {digits.text(point.spread)}{', on the front' if point.on_front else ''}"
+            )
+            kind = _kind(facts, point)
+            shape = "dot on-front" if point.on_front else "dot"
+            marks.append(
+                element(
+                    "circle",
+                    tip(words),
+                    cx=x(point.spread),
+                    cy=y(point.mean),
+                    r=6.0 if kind != "other" else 3.5,
+                    cls=f"{shape} {kind} mark",
+                )
+            )
+        marks += _names(facts, points, x, y)
+        description = (
+            f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"
+            " is had only with more spread."
+        )
+        name = "Mean score against spread"
+        return (figure(WIDTH, HEIGHT, name, description, marks, overhang(y, LEFT)),)
 
     def reading(self, facts: Facts, data: Pareto) -> Sequence[str]:
         """What the front is, and what is left out."""
@@ -109,25 +161,6 @@ class ParetoPanel(Panel[Pareto]):
 PANEL = ParetoPanel()
 
 
-def weigh_trade_off(posterior: Posterior) -> Pareto | None:
-    """Mean against spread of the ranked configs; None when there is none."""
-    numbers = np.flatnonzero(posterior.usable)
-    if not len(numbers):
-        return None
-    mean = posterior.gains[numbers] @ posterior.reference
-    width = spread(posterior, numbers)
-    front = front_of(mean, width)
-    order = np.argsort(-mean, kind="stable")
-    shown = sorted({*order[:POINTS].tolist(), *np.flatnonzero(front).tolist()})
-    points = tuple(
-        ParetoPoint(
-            int(numbers[k]), float(posterior.user(mean[k])), float(width[k]), bool(front[k])
-        )
-        for k in shown
-    )
-    return Pareto(points, len(numbers) - len(points))
-
-
 def front_of(gain: Array, width: Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which points (m,) no other point beats in one of both without losing in the other."""
     front = np.zeros(len(gain), dtype=bool)
@@ -145,47 +178,6 @@ def in_view(pareto: Pareto, minimize: bool) -> list[ParetoPoint]:
     """The points that are drawn: the better half by mean when there are many."""
     ordered = sorted(pareto.points, key=lambda p: p.mean if minimize else -p.mean)
     return ordered[: max(len(ordered) // 2, min(len(ordered), FEW))]
-
-
-def draw_trade_off(facts: Facts, pareto: Pareto) -> Markup:
-    """The points, the front, and through the robust choice a line of equal robust score."""
-    points = in_view(pareto, facts.minimize)
-    ends = (facts.score_range.low, facts.score_range.high)
-    x = Scale.around([point.spread for point in points], LEFT, RIGHT, 0.0)
-    y = Scale.around([point.mean for point in points], BOTTOM, TOP, *ends)
-    digits = Decimals.of([v for p in points for v in (p.mean, p.spread)])
-    better = "smaller" if facts.minimize else "larger"
-    area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
-    marks = [element("defs", element("clipPath", area, id=CLIP))]
-    marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)", LABEL)
-    marks += bottom_axis(x, BOTTOM, "spread between folds (smaller is steadier)")
-    front = sorted((p for p in points if p.on_front), key=lambda p: p.spread)
-    marks.append(path([(x(p.spread), y(p.mean)) for p in front], "front"))
-    marks += _equal_robust(facts, pareto, x, y)
-    for point in sorted(points, key=lambda p: _kind(facts, p) != "other"):
-        words = (
-            f"config {point.number}: mean {digits.text(point.mean)}, spread"
-            f" {digits.text(point.spread)}{', on the front' if point.on_front else ''}"
-        )
-        kind = _kind(facts, point)
-        shape = "dot on-front" if point.on_front else "dot"
-        marks.append(
-            element(
-                "circle",
-                tip(words),
-                cx=x(point.spread),
-                cy=y(point.mean),
-                r=6.0 if kind != "other" else 3.5,
-                cls=f"{shape} {kind} mark",
-            )
-        )
-    marks += _names(facts, points, x, y)
-    description = (
-        f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"
-        " is had only with more spread."
-    )
-    name = "Mean score against spread"
-    return figure(WIDTH, HEIGHT, name, description, marks, overhang(y, LEFT))
 
 
 def _kind(facts: Facts, point: ParetoPoint) -> str:

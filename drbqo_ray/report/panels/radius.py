@@ -84,7 +84,38 @@ class RadiusPanel(Panel[RadiusPath]):
         posterior = source.posterior
         if posterior is None:
             return None
-        return trace_radius(posterior, choices(posterior, source.report))
+        keep = choices(posterior, source.report)
+        family = family_of(posterior.set, posterior.reference)
+        numbers = np.flatnonzero(posterior.usable)
+        if family is None or not len(numbers):
+            return None
+        numbers = _considered(posterior, numbers, keep)
+        gains = posterior.gains[numbers]
+
+        def values(size: float) -> Array:
+            return family.make(size).solve(gains, posterior.reference)[0]
+
+        sizes = family.high * np.linspace(0.0, 1.0, STEPS + 1) ** 2
+        own = min(family.own, family.high)
+        sizes = np.unique(np.append(sizes, own))
+        table = np.array([values(float(size)) for size in sizes])  # (k, m)
+        winners = table.argmax(axis=1)
+        wanted = {*winners.tolist(), *(int(i) for i in np.flatnonzero(np.isin(numbers, keep)))}
+        best = posterior.user(table[np.arange(len(sizes)), winners])
+        return RadiusPath(
+            label=family.label,
+            kind=family.kind,
+            sizes=tuple(float(size) for size in sizes),
+            own=own,
+            best=tuple(float(v) for v in best),
+            winners=tuple(int(numbers[i]) for i in winners),
+            curves={
+                int(numbers[i]): tuple(float(v) for v in posterior.user(table[:, i]))
+                for i in sorted(wanted)
+            },
+            changes=tuple(_changes(values, sizes, winners, numbers)),
+            considered=len(numbers),
+        )
 
     def missing(self, facts: Facts) -> str:
         """No config can be ranked, or there is one fold."""
@@ -133,46 +164,6 @@ class RadiusPanel(Panel[RadiusPath]):
 
 
 PANEL = RadiusPanel()
-
-
-def trace_radius(posterior: Posterior, keep: tuple[int, ...]) -> RadiusPath | None:
-    """The path over all ranked configs; of a slow kind of set over the best ones.
-
-    Args:
-        posterior: the model of the run.
-        keep: numbers of configs whose curve is wanted in any case.
-    """
-    family = family_of(posterior.set, posterior.reference)
-    numbers = np.flatnonzero(posterior.usable)
-    if family is None or not len(numbers):
-        return None
-    numbers = _considered(posterior, numbers, keep)
-    gains = posterior.gains[numbers]
-
-    def values(size: float) -> Array:
-        return family.make(size).solve(gains, posterior.reference)[0]
-
-    sizes = family.high * np.linspace(0.0, 1.0, STEPS + 1) ** 2
-    own = min(family.own, family.high)
-    sizes = np.unique(np.append(sizes, own))
-    table = np.array([values(float(size)) for size in sizes])  # (k, m)
-    winners = table.argmax(axis=1)
-    wanted = {*winners.tolist(), *(int(i) for i in np.flatnonzero(np.isin(numbers, keep)))}
-    best = posterior.user(table[np.arange(len(sizes)), winners])
-    return RadiusPath(
-        label=family.label,
-        kind=family.kind,
-        sizes=tuple(float(size) for size in sizes),
-        own=own,
-        best=tuple(float(v) for v in best),
-        winners=tuple(int(numbers[i]) for i in winners),
-        curves={
-            int(numbers[i]): tuple(float(v) for v in posterior.user(table[:, i]))
-            for i in sorted(wanted)
-        },
-        changes=tuple(_changes(values, sizes, winners, numbers)),
-        considered=len(numbers),
-    )
 
 
 def _considered(posterior: Posterior, numbers: Indices, keep: tuple[int, ...]) -> Indices:

@@ -119,16 +119,63 @@ class RankingPanel(Panel[Ranking]):
 
     def gather(self, source: Source) -> Ranking | None:
         """The ranking; every winner along the radius path is in it."""
-        posterior = source.posterior
+        posterior, path = source.posterior, source.part("radius")
         if posterior is None:
             return None
-        path = source.part("radius")
-        keep = choices(posterior, source.report) if path is None else sorted(path.curves)
-        return rank(posterior, source.report, np.array(keep, dtype=np.int64))
+        keep = choices(posterior, source.report) if path is None else tuple(path.curves)
+        gains = posterior.gains
+        robust, weights = posterior.robust(gains)
+        mean = gains @ posterior.reference
+        by_robust, by_mean = _orders(posterior)
+        own = by_robust if source.report == "robust" else by_mean
+        shown = _shown(posterior, by_robust, by_mean, keep)
+        ranks = {int(k): place + 1 for place, k in enumerate(by_robust)}
+        mean_ranks = {int(k): place + 1 for place, k in enumerate(by_mean)}
+        usable = posterior.usable
+        return Ranking(
+            rows=_rows(posterior, shown, (robust, mean, weights), ranks, mean_ranks),
+            total=len(gains),
+            ranked=len(by_robust),
+            chosen=_first(own),
+            mean_choice=_first(by_mean),
+            robust_choice=_first(by_robust),
+            runner_up=int(own[1]) if len(own) > 1 else None,
+            agreement=_agreement(mean[usable], robust[usable]),
+        )
 
     def draw(self, facts: Facts, data: Ranking) -> Sequence[Markup]:
         """The slope chart."""
-        return () if data.chosen is None else (draw_slope(data),)
+        if data.chosen is None:
+            return ()
+        right = slope_rows(data)
+        left = sorted(right, key=lambda row: row.mean_rank or 0)
+        digits = data.digits
+        place = {row.number: k for k, row in enumerate(right)}
+        marks: list[Markup] = [
+            text("rank by mean score", LEFT, 20, "head", "end"),
+            text("rank by robust score", RIGHT, 20, "head"),
+            line(LEFT + 14, HEAD - 14, LEFT + 14, HEAD + ROW * len(right) - 12, "axis"),
+            line(RIGHT - 14, HEAD - 14, RIGHT - 14, HEAD + ROW * len(right) - 12, "axis"),
+        ]
+        lines, labels = [], []
+        wide = _width(right, digits)
+        for k, row in enumerate(left):
+            y1, y2 = HEAD + ROW * k, HEAD + ROW * place[row.number]
+            kind = _kind(data, row)
+            lines.append((kind == "other", _line(row, y1, y2, kind, digits)))
+            labels += _labels(data, row, y1, y2, kind, digits, wide)
+        marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
+        longest = BOLD * max(len(f"config {row.number} (robust choice)") for row in right)
+        return (
+            figure(
+                max(WIDTH, RIGHT + 40 + wide + longest),
+                HEAD + ROW * len(right),
+                "Ranks by mean and by robust score",
+                _description(data, right, digits),
+                [*marks, *labels],
+                max(0.0, longest + wide + 34 - LEFT),
+            ),
+        )
 
     def reading(self, facts: Facts, data: Ranking) -> Sequence[str]:
         """How many configs are shown, and how far both orders agree."""
@@ -187,41 +234,15 @@ def _orders(posterior: Posterior) -> tuple[Indices, Indices]:
     return by_robust, usable[np.argsort(-mean, kind="stable")]
 
 
-def rank(posterior: Posterior, report: str, keep: Indices) -> Ranking:
-    """The ranking.
-
-    Args:
-        posterior: the model of the run.
-        report: "robust" or "mean": what the method recommends by.
-        keep: numbers of configs that are shown in any case, whatever their rank.
-    """
-    gains = posterior.gains
-    robust, weights = posterior.robust(gains)
-    mean = gains @ posterior.reference
-    by_robust, by_mean = _orders(posterior)
-    own = by_robust if report == "robust" else by_mean
-    shown = _shown(posterior, by_robust, by_mean, keep)
-    ranks = {int(k): place + 1 for place, k in enumerate(by_robust)}
-    mean_ranks = {int(k): place + 1 for place, k in enumerate(by_mean)}
-    usable = posterior.usable
-    return Ranking(
-        rows=_rows(posterior, shown, (robust, mean, weights), ranks, mean_ranks),
-        total=len(gains),
-        ranked=len(by_robust),
-        chosen=_first(own),
-        mean_choice=_first(by_mean),
-        robust_choice=_first(by_robust),
-        runner_up=int(own[1]) if len(own) > 1 else None,
-        agreement=_agreement(mean[usable], robust[usable]),
-    )
-
-
 def _first(order: Indices) -> int | None:
     return int(order[0]) if len(order) else None
 
 
-def _shown(posterior: Posterior, by_robust: Indices, by_mean: Indices, keep: Indices) -> Indices:
-    """Numbers of the configs to show, best robust value first, failed ones last."""
+def _shown(
+    posterior: Posterior, by_robust: Indices, by_mean: Indices, keep: tuple[int, ...]
+) -> Indices:
+    """Numbers of the configs to show, best robust value first, failed ones last; those in `keep`
+    whatever their rank."""
     failed = np.flatnonzero(~posterior.usable)
     if len(posterior.gains) <= SHOWN:
         return np.concatenate([by_robust, failed])
@@ -229,7 +250,7 @@ def _shown(posterior: Posterior, by_robust: Indices, by_mean: Indices, keep: Ind
     by_worst = usable[np.argsort(-posterior.gains[usable].min(axis=1), kind="stable")]
     share = SHOWN // 6
     wanted = {int(k) for order in (by_mean, by_worst) for k in order[:share]}
-    wanted |= {int(k) for k in keep}
+    wanted |= set(keep)
     for k in by_robust:
         if len(wanted) >= SHOWN - min(share, len(failed)):
             break
@@ -312,37 +333,6 @@ def slope_rows(ranking: Ranking) -> list[ConfigRow]:
     """The configs that are among the first few by mean or by worst case, best robust first."""
     rows = [row for row in ranking.rows if row.robust_rank is not None]
     return [row for row in rows if min(row.robust_rank or 0, row.mean_rank or 0) <= TOP]
-
-
-def draw_slope(ranking: Ranking) -> Markup:
-    """The chart."""
-    right = slope_rows(ranking)
-    left = sorted(right, key=lambda row: row.mean_rank or 0)
-    digits = ranking.digits
-    place = {row.number: k for k, row in enumerate(right)}
-    marks: list[Markup] = [
-        text("rank by mean score", LEFT, 20, "head", "end"),
-        text("rank by robust score", RIGHT, 20, "head"),
-        line(LEFT + 14, HEAD - 14, LEFT + 14, HEAD + ROW * len(right) - 12, "axis"),
-        line(RIGHT - 14, HEAD - 14, RIGHT - 14, HEAD + ROW * len(right) - 12, "axis"),
-    ]
-    lines, labels = [], []
-    wide = _width(right, digits)
-    for k, row in enumerate(left):
-        y1, y2 = HEAD + ROW * k, HEAD + ROW * place[row.number]
-        kind = _kind(ranking, row)
-        lines.append((kind == "other", _line(row, y1, y2, kind, digits)))
-        labels += _labels(ranking, row, y1, y2, kind, digits, wide)
-    marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
-    longest = BOLD * max(len(f"config {row.number} (robust choice)") for row in right)
-    return figure(
-        max(WIDTH, RIGHT + 40 + wide + longest),
-        HEAD + ROW * len(right),
-        "Ranks by mean and by robust score",
-        _description(ranking, right, digits),
-        [*marks, *labels],
-        max(0.0, longest + wide + 34 - LEFT),
-    )
 
 
 def _width(rows: list[ConfigRow], digits: Decimals) -> float:

@@ -89,7 +89,27 @@ class TimelinePanel(Panel[Timeline]):
 
     def draw(self, facts: Facts, data: Timeline) -> Sequence[Markup]:
         """The lanes."""
-        return (draw_gantt(facts, data),)
+        shown = data.lanes[:LANES]
+        row = 22.0 if len(shown) <= 16 else 10.0
+        x = Scale(data.start, max(data.end, data.start + 1e-9), LEFT, RIGHT)
+        bottom = TOP + row * len(shown)
+        marks: list[Markup] = []
+        step = max(1, -(-14 // int(row)))
+        for k, lane in enumerate(shown):
+            if k % step == 0:
+                name = f"{printable(lane.node, 12)} · {lane.number}"
+                marks.append(text(name, LEFT - 10, TOP + row * (k + 0.5) + 4, "tick", "end"))
+        single = len(data.bars) <= SINGLE
+        for k in range(len(shown)):
+            bars = [bar for bar in data.bars if bar.lane == k]
+            box = (TOP + row * k + 2, row - 4)
+            marks += _bars(facts, bars, x, box) if single else _merged(bars, x, box)
+        marks += bottom_axis(x, bottom + 4, "seconds into the run")
+        description = (
+            f"{len(data.bars)} evaluations on {len(data.lanes)} lanes; the workers were busy"
+            f" {percent(data.utilization)} of {seconds(data.end - data.start)}."
+        )
+        return (figure(WIDTH, bottom + 52, "Worker timeline", description, marks),)
 
     def reading(self, facts: Facts, data: Timeline) -> Sequence[str]:
         """How busy the workers were, what a bar is, and what is left out."""
@@ -165,31 +185,6 @@ def _lay_out(timed: list[Timing]) -> tuple[list[Lane], list[Bar]]:
         heapq.heappush(running, (end, node, lane))
         bars.append(Bar(each.id, lane, start, end, each.ok, each.context))
     return lanes, bars
-
-
-def draw_gantt(facts: Facts, timeline: Timeline) -> Markup:
-    """The lanes; of many bars those that touch are drawn as one."""
-    shown = timeline.lanes[:LANES]
-    row = 22.0 if len(shown) <= 16 else 10.0
-    x = Scale(timeline.start, max(timeline.end, timeline.start + 1e-9), LEFT, RIGHT)
-    bottom = TOP + row * len(shown)
-    marks: list[Markup] = []
-    step = max(1, -(-14 // int(row)))
-    for k, lane in enumerate(shown):
-        if k % step == 0:
-            name = f"{printable(lane.node, 12)} · {lane.number}"
-            marks.append(text(name, LEFT - 10, TOP + row * (k + 0.5) + 4, "tick", "end"))
-    single = len(timeline.bars) <= SINGLE
-    for k in range(len(shown)):
-        bars = [bar for bar in timeline.bars if bar.lane == k]
-        box = (TOP + row * k + 2, row - 4)
-        marks += _bars(facts, bars, x, box) if single else _merged(bars, x, box)
-    marks += bottom_axis(x, bottom + 4, "seconds into the run")
-    description = (
-        f"{len(timeline.bars)} evaluations on {len(timeline.lanes)} lanes; the workers were busy"
-        f" {percent(timeline.utilization)} of {seconds(timeline.end - timeline.start)}."
-    )
-    return figure(WIDTH, bottom + 52, "Worker timeline", description, marks)
 
 
 def _bars(facts: Facts, bars: list[Bar], x: Scale, box: tuple[float, float]) -> Iterator[Markup]:

@@ -15,7 +15,6 @@ from drbqo_ray.report.draw.axis import Scale, bottom_axis
 from drbqo_ray.report.draw.svg import element, figure, line, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import Ranking
-from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.sets import divergence
 from drbqo_ray.report.wording import Decimals, count, short, with_band
 
@@ -61,12 +60,74 @@ class WeightsPanel(Panel[FoldWeights]):
 
     def gather(self, source: Source) -> FoldWeights | None:
         """The weights of the recommended config."""
-        ranking = source.part("ranking")
-        return weigh_folds(source.posterior, ranking) if source.posterior and ranking else None
+        posterior = source.posterior
+        if posterior is None:
+            return None
+        ranking: Ranking = source.part("ranking")
+        row = ranking.row(ranking.chosen)
+        if row is None:
+            return None
+        p, q = np.array(row.weights), posterior.reference
+        n = len(q)
+        stds = posterior.judged_stds(np.full(n, row.number), np.eye(n))
+        measure, distance, limit = divergence(posterior.set, p, q) or (None, None, None)
+        return FoldWeights(
+            config=row.number,
+            weights=row.weights,
+            reference=tuple(float(w) for w in q),
+            fold_means=row.fold_means,
+            fold_stds=tuple(float(s) for s in stds),
+            measure=measure,
+            distance=distance,
+            limit=limit,
+        )
 
     def draw(self, facts: Facts, data: FoldWeights) -> Sequence[Markup]:
         """The bars."""
-        return (draw_weights(facts, data),)
+        folds = shown_folds(data)
+        digits = Decimals.of([*data.fold_means, *data.fold_stds])
+        top = max(max(data.weights), max(data.reference))
+        scale = Scale(0.0, max(top * 1.05, 1e-9), LEFT, RIGHT)
+        bottom = TOP + ROW * len(folds)
+        marks: list[Markup] = [
+            text("weight", RIGHT + 70, TOP - 12, "head", "end"),
+            text("score ± 95 %", RIGHT + 220, TOP - 12, "head", "end"),
+        ]
+        for k, fold in enumerate(folds):
+            y = TOP + ROW * k
+            weight, reference = data.weights[fold], data.reference[fold]
+            mean = digits.text(data.fold_means[fold])
+            score = with_band(mean, BAND * data.fold_stds[fold])
+            words = (
+                f"{facts.fold(fold)}: weight {weight:.4f}, reference {reference:.4f}, score {mean}"
+            )
+            marks += [
+                text(facts.fold(fold)[:16], LEFT - 10, y + 18, "name", "end"),
+                element(
+                    "g",
+                    tip(words),
+                    element(
+                        "rect",
+                        x=LEFT,
+                        y=y + 4,
+                        width=max(scale(weight) - LEFT, 0.75),
+                        height=ROW - 8,
+                        cls="bar robust",
+                    ),
+                    line(scale(reference), y, scale(reference), y + ROW, "reference"),
+                    cls="mark",
+                ),
+                text(f"{weight:.4f}", RIGHT + 70, y + 18, "value", "end"),
+                text(score, RIGHT + 220, y + 18, "value", "end"),
+            ]
+        unit = "weight of the fold; the upright line is its reference"
+        marks += bottom_axis(scale, bottom + 4, unit)
+        heaviest = int(np.argmax(data.weights))
+        description = (
+            f"Worst-case weights of config {data.config} in {len(data.weights)} folds. Most"
+            f" weight, {data.weights[heaviest]:.4f}, lies on {facts.fold(heaviest)}."
+        )
+        return (figure(WIDTH, bottom + 52, "Worst-case weights of the folds", description, marks),)
 
     def reading(self, facts: Facts, data: FoldWeights) -> Sequence[str]:
         """What the weights do, how far from the reference they are, and what is left out."""
@@ -98,73 +159,7 @@ class WeightsPanel(Panel[FoldWeights]):
 PANEL = WeightsPanel()
 
 
-def weigh_folds(posterior: Posterior, ranking: Ranking) -> FoldWeights | None:
-    """The weights of the recommended config, None without one."""
-    row = ranking.row(ranking.chosen)
-    if row is None:
-        return None
-    p, q = np.array(row.weights), posterior.reference
-    n = len(q)
-    stds = posterior.judged_stds(np.full(n, row.number), np.eye(n))
-    measure, distance, limit = divergence(posterior.set, p, q) or (None, None, None)
-    return FoldWeights(
-        config=row.number,
-        weights=row.weights,
-        reference=tuple(float(w) for w in q),
-        fold_means=row.fold_means,
-        fold_stds=tuple(float(s) for s in stds),
-        measure=measure,
-        distance=distance,
-        limit=limit,
-    )
-
-
 def shown_folds(weights: FoldWeights) -> list[int]:
     """The folds that are drawn: all, or those with most weight when there are many."""
     order = np.argsort(-np.array(weights.weights), kind="stable")[:MOST]
     return sorted(int(fold) for fold in order)
-
-
-def draw_weights(facts: Facts, weights: FoldWeights) -> Markup:
-    """The bars, with the reference weight as a line across each."""
-    folds = shown_folds(weights)
-    digits = Decimals.of([*weights.fold_means, *weights.fold_stds])
-    top = max(max(weights.weights), max(weights.reference))
-    scale = Scale(0.0, max(top * 1.05, 1e-9), LEFT, RIGHT)
-    bottom = TOP + ROW * len(folds)
-    marks: list[Markup] = [
-        text("weight", RIGHT + 70, TOP - 12, "head", "end"),
-        text("score ± 95 %", RIGHT + 220, TOP - 12, "head", "end"),
-    ]
-    for k, fold in enumerate(folds):
-        y = TOP + ROW * k
-        weight, reference = weights.weights[fold], weights.reference[fold]
-        mean = digits.text(weights.fold_means[fold])
-        score = with_band(mean, BAND * weights.fold_stds[fold])
-        words = f"{facts.fold(fold)}: weight {weight:.4f}, reference {reference:.4f}, score {mean}"
-        marks += [
-            text(facts.fold(fold)[:16], LEFT - 10, y + 18, "name", "end"),
-            element(
-                "g",
-                tip(words),
-                element(
-                    "rect",
-                    x=LEFT,
-                    y=y + 4,
-                    width=max(scale(weight) - LEFT, 0.75),
-                    height=ROW - 8,
-                    cls="bar robust",
-                ),
-                line(scale(reference), y, scale(reference), y + ROW, "reference"),
-                cls="mark",
-            ),
-            text(f"{weight:.4f}", RIGHT + 70, y + 18, "value", "end"),
-            text(score, RIGHT + 220, y + 18, "value", "end"),
-        ]
-    marks += bottom_axis(scale, bottom + 4, "weight of the fold; the upright line is its reference")
-    heaviest = int(np.argmax(weights.weights))
-    description = (
-        f"Worst-case weights of config {weights.config} in {len(weights.weights)} folds. Most"
-        f" weight, {weights.weights[heaviest]:.4f}, lies on {facts.fold(heaviest)}."
-    )
-    return figure(WIDTH, bottom + 52, "Worst-case weights of the folds", description, marks)
