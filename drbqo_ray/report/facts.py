@@ -37,13 +37,11 @@ class Facts:
         filled: whether configs are judged by their scores, filled in by the model, or by its
             posterior means alone.
         set_words: the uncertainty set in words.
-        set_kind: its kind.
         n_folds: number of contexts n.
         reference: reference weights (n,).
         evaluations, pending: numbers of outcomes and of suggestions without one.
         score_range: the range that shown scores are kept to.
         per_fold: number of outcomes of every fold (n,).
-        noise_std: deviation of the noise of one evaluation, None before there is a model.
         verdict: the answer in words.
         checks: what may be wrong with it.
         parts: data of every panel by its key, None when the run has nothing for it yet. Those that
@@ -55,14 +53,12 @@ class Facts:
     report: str
     filled: bool
     set_words: str
-    set_kind: str
     n_folds: int
     reference: tuple[float, ...]
     evaluations: int
     pending: int
     score_range: ScoreRange
     per_fold: tuple[int, ...]
-    noise_std: float | None
     verdict: Verdict
     checks: tuple[HealthCheck, ...]
     parts: Mapping[str, Any]
@@ -97,6 +93,11 @@ class Facts:
         """How scores are written."""
         return self.ranking.digits if self.ranking is not None else Decimals(3)
 
+    @property
+    def better(self) -> str:
+        """Which scores are better, in words."""
+        return "smaller is better" if self.minimize else "larger is better"
+
     def fold(self, number: int) -> str:
         """What a fold is called."""
         labels = self.about.fold_labels
@@ -123,14 +124,12 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         report=source.report,
         filled=optimizer.method.report == "filled",
         set_words=describe_set(optimizer),
-        set_kind=optimizer.uncertainty.kind,
         n_folds=optimizer.n_contexts,
         reference=tuple(float(w) for w in optimizer.reference),
         evaluations=len(observations),
         pending=len(optimizer.pending),
         score_range=posterior.score_range if posterior else ScoreRange(),
         per_fold=tuple(int(count) for count in counts),
-        noise_std=posterior.noise_std if posterior else None,
         verdict=reach_verdict(posterior, ranking, failures, source.report),
         checks=check_health(
             optimizer, posterior, ranking, parts["weights"], parts["parameters"], failures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,8 +200,3 @@ def _failed(failures: Failures) -> HealthCheck:
         f"{found}, most of them on fold {worst}; a config with a failed fold is never recommended.",
         "See the failures below, fix the objective, and resume the run.",
     )
-
-
-def warnings(checks: tuple[HealthCheck, ...]) -> Iterator[HealthCheck]:
-    """The checks that found something."""
-    return (check for check in checks if not check.ok)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from importlib.resources import files
-from typing import Any
 
 from markupsafe import Markup
 
 from drbqo_ray.records import BAND
 from drbqo_ray.report.draw.html import fill
 from drbqo_ray.report.facts import Facts
-from drbqo_ray.report.panel import Panel
 from drbqo_ray.report.panels import all_panels
 from drbqo_ray.report.panels.radius import slider_data
 from drbqo_ray.report.wording import LONG_VALUE, name_text, seconds, with_band
@@ -26,26 +23,6 @@ VALUES_ARE = {
     True: "Values are scores, filled in by the model where a fold was not trained",
     False: "Values are posterior means of the model on the scale of your scores",
 }
-
-
-@dataclass(frozen=True)
-class Section:
-    """A panel as the page shows it.
-
-    Attributes:
-        panel: its heading and its question.
-        id: its name in the page.
-        pictures, small: wide pictures, and those side by side.
-        reading: paragraphs below the pictures.
-        below: HTML at its end.
-    """
-
-    panel: Panel[Any]
-    id: str
-    pictures: Sequence[Markup]
-    small: Sequence[Markup]
-    reading: Sequence[str]
-    below: Markup
 
 
 def render_page(facts: Facts, watch_version: str | None = None) -> str:
@@ -64,7 +41,7 @@ def render_page(facts: Facts, watch_version: str | None = None) -> str:
         tiles=list(_tiles(facts)),
         key_numbers=list(_key_numbers(facts)),
         recommended=_recommended(facts),
-        sections=[_section(panel, facts) for panel in all_panels()],
+        panels=all_panels(),
         data=json_block(slider_data(facts)),
         style=style,
         script=script,
@@ -74,14 +51,6 @@ def render_page(facts: Facts, watch_version: str | None = None) -> str:
         values_are=VALUES_ARE[facts.filled],
     )
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _section(panel: Panel[Any], facts: Facts) -> Section:
-    data, id, below = facts.parts[panel.key], panel.key.replace("_", "-"), panel.below(facts)
-    if data is None:
-        return Section(panel, id, (), (), (panel.missing(facts),), below)
-    pictures, small = panel.draw(facts, data), panel.draw_small(facts, data)
-    return Section(panel, id, pictures, small, panel.reading(facts, data), below)
 
 
 def _resource(name: str) -> str:
@@ -119,7 +88,7 @@ def _tiles(facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.pending:
         yield "pending", f"{facts.pending:,}"
     yield "folds", f"{facts.n_folds:,}"
-    yield "scores", "smaller is better" if facts.minimize else "larger is better"
+    yield "scores", facts.better
     yield "uncertainty set", facts.set_words
     if about.method is not None:
         yield "method", name_text(about.method)

@@ -153,9 +153,8 @@ def draw_progress(facts: Facts, incumbent: Incumbent, by_seconds: bool) -> Marku
     x = Scale(first, max(*places, first + 1e-9), LEFT, RIGHT)
     y = Scale.around(_limits(points), BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of([p.value for p in points])
-    better = "smaller" if facts.minimize else "larger"
     unit = "seconds into the run" if by_seconds else "evaluations"
-    marks = left_axis(y, LEFT, RIGHT, f"robust score of the recommendation ({better} is better)")
+    marks = left_axis(y, LEFT, RIGHT, f"robust score of the recommendation ({facts.better})")
     marks += bottom_axis(x, BOTTOM, unit)
     marks.append(_band(points, places, x, y))
     if len(points) > 1:

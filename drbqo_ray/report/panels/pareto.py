@@ -88,10 +88,9 @@ class ParetoPanel(Panel[Pareto]):
         x = Scale.around([point.spread for point in points], LEFT, RIGHT, 0.0)
         y = Scale.around([point.mean for point in points], BOTTOM, TOP, *ends)
         digits = Decimals.of([v for p in points for v in (p.mean, p.spread)])
-        better = "smaller" if facts.minimize else "larger"
         area = element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP)
         marks = [element("defs", element("clipPath", area, id=CLIP))]
-        marks += left_axis(y, LEFT, RIGHT, f"mean score ({better} is better)", LABEL)
+        marks += left_axis(y, LEFT, RIGHT, f"mean score ({facts.better})", LABEL)
         marks += bottom_axis(x, BOTTOM, "spread between folds (smaller is steadier)")
         front = sorted((p for p in points if p.on_front), key=lambda p: p.spread)
         marks.append(path([(x(p.spread), y(p.mean)) for p in front], "front"))
@@ -182,9 +181,7 @@ def in_view(pareto: Pareto, minimize: bool) -> list[ParetoPoint]:
 
 def _kind(facts: Facts, point: ParetoPoint) -> str:
     assert facts.ranking is not None
-    if point.number == facts.ranking.robust_choice:
-        return "robust"
-    return "mean" if point.number == facts.ranking.mean_choice else "other"
+    return facts.ranking.kind(point.number)
 
 
 def _equal_robust(facts: Facts, pareto: Pareto, x: Scale, y: Scale) -> list[Markup]:

@@ -58,7 +58,6 @@ class RadiusPath:
         winners: number of that config (k,).
         curves: number -> values (k,) of the recommended config, the mean choice and every winner.
         changes: where the winner changes.
-        considered: number of configs that were compared.
     """
 
     label: str
@@ -69,7 +68,6 @@ class RadiusPath:
     winners: tuple[int, ...]
     curves: dict[int, tuple[float, ...]]
     changes: tuple[WinnerChange, ...]
-    considered: int
 
 
 class RadiusPanel(Panel[RadiusPath]):
@@ -114,7 +112,6 @@ class RadiusPanel(Panel[RadiusPath]):
                 for i in sorted(wanted)
             },
             changes=tuple(_changes(values, sizes, winners, numbers)),
-            considered=len(numbers),
         )
 
     def missing(self, facts: Facts) -> str:
@@ -229,7 +226,7 @@ def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
     values = [*found.best, *(v for _, number in special for v in found.curves[number])]
     y = Scale.around(values, BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of(values)
-    marks = left_axis(y, LEFT, RIGHT, _unit(facts), LABEL)
+    marks = left_axis(y, LEFT, RIGHT, f"robust score ({facts.better})", LABEL)
     marks += _ground(x, found)
     for kind, number in special:
         points = [(x(s), y(v)) for s, v in zip(found.sizes, found.curves[number], strict=True)]
@@ -298,11 +295,6 @@ def _special(facts: Facts, found: RadiusPath) -> list[tuple[str, int]]:
     if ranking.robust_choice == ranking.mean_choice:
         pairs = pairs[:1]
     return [(kind, number) for kind, number in pairs if number in found.curves]
-
-
-def _unit(facts: Facts) -> str:
-    better = "smaller" if facts.minimize else "larger"
-    return f"robust score ({better} is better)"
 
 
 def _bottom(x: Scale, found: RadiusPath) -> list[Markup]:

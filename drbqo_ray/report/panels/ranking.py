@@ -99,6 +99,12 @@ class Ranking:
         """The shown row of a config, None when it is not shown."""
         return next((row for row in self.rows if row.number == number), None)
 
+    def kind(self, number: int) -> str:
+        """How a config is drawn: as the "robust" or the "mean" choice, or as any "other"."""
+        if number == self.robust_choice:
+            return "robust"
+        return "mean" if number == self.mean_choice else "other"
+
     @property
     def digits(self) -> Decimals:
         """How scores are written: with digits that tell the best ones apart."""
@@ -161,7 +167,7 @@ class RankingPanel(Panel[Ranking]):
         wide = _width(right, digits)
         for k, row in enumerate(left):
             y1, y2 = HEAD + ROW * k, HEAD + ROW * place[row.number]
-            kind = _kind(data, row)
+            kind = data.kind(row.number)
             lines.append((kind == "other", _line(row, y1, y2, kind, digits)))
             labels += _labels(data, row, y1, y2, kind, digits, wide)
         marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
@@ -339,12 +345,6 @@ def _width(rows: list[ConfigRow], digits: Decimals) -> float:
     """Room for the scores."""
     words = [digits.text(value) for row in rows for value in (row.mean, row.robust)]
     return 16 + BOLD * max(len(word) for word in words)
-
-
-def _kind(ranking: Ranking, row: ConfigRow) -> str:
-    if row.number == ranking.robust_choice:
-        return "robust"
-    return "mean" if row.number == ranking.mean_choice else "other"
 
 
 def _line(row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals) -> Markup:
