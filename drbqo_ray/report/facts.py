@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -66,27 +66,27 @@ class Facts:
     @property
     def ranking(self) -> Ranking | None:
         """The configs in order."""
-        return cast("Ranking | None", self.parts["ranking"])
+        return self.parts["ranking"]
 
     @property
     def weights(self) -> FoldWeights | None:
         """The worst-case weights of the recommended config."""
-        return cast("FoldWeights | None", self.parts["weights"])
+        return self.parts["weights"]
 
     @property
     def radius_path(self) -> RadiusPath | None:
         """Robust values against the size of the set."""
-        return cast("RadiusPath | None", self.parts["radius"])
+        return self.parts["radius"]
 
     @property
     def importance(self) -> Importance | None:
         """Which parameters matter."""
-        return cast("Importance | None", self.parts["parameters"])
+        return self.parts["parameters"]
 
     @property
     def failures(self) -> Failures:
         """What broke."""
-        return cast("Failures", self.parts["failures"])
+        return self.parts["failures"]
 
     @property
     def digits(self) -> Decimals:
