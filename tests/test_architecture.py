@@ -50,6 +50,13 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 RAY_AT_MODULE_LEVEL = ("runtime.*", "tune_searcher.*")
 RAY_INSIDE_FUNCTIONS = ("runtime", "tune", "search_cv", "top")
+# modules of the report that read panels by name, and which
+PANEL_READERS = {
+    "report.facts": {"failures", "parameters", "radius", "ranking", "weights"},
+    "report.verdict": {"failures", "ranking"},
+    "report.health": {"failures", "parameters", "radius", "ranking", "weights"},
+    "report.page": {"radius"},
+}
 # what pure mathematics has no business with
 WORLDLY = {"ray", "os", "io", "pathlib", "time", "datetime", "random", "json", "subprocess"}
 
@@ -321,6 +328,50 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     assert function.end_lineno is not None
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     return function.end_lineno - body[0].lineno + 1 if body else 0
+
+
+PANELS = [path for path in sources("drbqo_ray/report/panels") if not path.stem.startswith("_")]
+
+
+@pytest.mark.parametrize("path", PANELS, ids=lambda path: path.stem)
+def test_a_panel_is_one_file(path):
+    """Its module holds all of it under its own name, and knows of other panels only the ranking."""
+    (panel,) = [
+        n for n in tree(path).body if isinstance(n, ast.ClassDef) and n.name.endswith("Panel")
+    ]
+    words = {n.value for n in ast.walk(panel) if isinstance(n, ast.Constant)}
+    assert path.stem in words, "the key of a panel is the name of its module"
+    assert {"gather"} <= {n.name for n in panel.body if isinstance(n, ast.FunctionDef)}
+    others = set(panels_read(path)) - {"ranking", "_config_table", path.stem}
+    assert not others, others
+
+
+def test_no_other_module_knows_a_panel_by_name():
+    names = {path.stem for path in PANELS}
+    for path in OURS:
+        if path in PANELS or path.parent.name == "panels":
+            continue
+        module = module_name(path)
+        allowed = PANEL_READERS.get(module, set())
+        read = set(panels_read(path)) | {name for name in names if looks_up(path, name)}
+        assert read <= allowed, f"{module}: {read - allowed}"
+    page = (ROOT / "drbqo_ray/report/page.html").read_text(encoding="utf-8")
+    assert not [name for name in names if f'"{name}"' in page]
+
+
+def looks_up(path: Path, panel: str) -> bool:
+    """Whether a module asks for a panel by its key: parts[key], part(key), or key == it."""
+    asked = [f"parts['{panel}']", f"part('{panel}')", f"key == '{panel}'"]
+    text = ast.unparse(tree(path))
+    return any(words in text for words in asked)
+
+
+def panels_read(path: Path) -> Iterator[str]:
+    """Names of the modules of report.panels that a module imports."""
+    before = "drbqo_ray.report.panels."
+    for name in all_imports(path):
+        if name.startswith(before) and name != f"{before}all_panels":
+            yield name.removeprefix(before).partition(".")[0]
 
 
 def test_importing_the_package_loads_neither_ray_nor_torch_nor_sklearn():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import BAND
-from drbqo_ray.report.failures import Failures
-from drbqo_ray.report.fold_weights import FoldWeights
-from drbqo_ray.report.importance import Importance, gain_from
+from drbqo_ray.report.panels.failures import Failures
+from drbqo_ray.report.panels.parameters import Importance, gain_from
+from drbqo_ray.report.panels.ranking import Ranking
+from drbqo_ray.report.panels.weights import FoldWeights
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.ranking import Ranking
 from drbqo_ray.report.wording import count, name_text, percent, short, value_text
 from drbqo_ray.space.parameters import Choice, Parameter
 
@@ -200,8 +199,3 @@ def _failed(failures: Failures) -> HealthCheck:
         f"{found}, most of them on fold {worst}; a config with a failed fold is never recommended.",
         "See the failures below, fix the objective, and resume the run.",
     )
-
-
-def warnings(checks: tuple[HealthCheck, ...]) -> Iterator[HealthCheck]:
-    """The checks that found something."""
-    return (check for check in checks if not check.ok)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drbqo_ray.report.about import About
+from drbqo_ray.report.about import About, Timing
 from drbqo_ray.report.facts import Facts, gather
-from drbqo_ray.report.timeline import Timing
 from drbqo_ray.runtime.rerun import snippets
 from drbqo_ray.storage.format import JournalRecord
 from drbqo_ray.storage.journal import read_journal

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.report.timeline import Timing, draw_up
+from drbqo_ray.report.about import Timing
+from drbqo_ray.report.panels.timeline import draw_up
 from drbqo_ray.runtime.callbacks import Callbacks
 from drbqo_ray.runtime.coordinator import Snapshot
 from drbqo_ray.runtime.status import RunStatus
@@ -159,4 +160,4 @@ def test_the_terminal_and_the_report_say_the_same(
     timeline = draw_up(timings)
     assert timeline is not None
     if len(timeline.lanes) == slots:
-        assert run.display.status["utilization"] == pytest.approx(timeline.utilisation)
+        assert run.display.status["utilization"] == pytest.approx(timeline.utilization)
