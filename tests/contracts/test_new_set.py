@@ -14,7 +14,8 @@ import pytest
 import drbqo_ray as dr
 from drbqo_ray.core.sets import UncertaintySet, from_dict
 from drbqo_ray.problem import RunProblem
-from drbqo_ray.report.page import has_slider, render_page
+from drbqo_ray.report.page import render_page
+from drbqo_ray.report.panels.radius import has_slider
 from drbqo_ray.runtime.rerun import command_line, python_script
 from drbqo_ray.runtime.run_report import journal_facts
 from drbqo_ray.storage.journal import read_journal
