@@ -6,7 +6,7 @@
 | MeanDraw               | plain mean of a posterior draw                | baseline BQO-TS    |
 | MeanImprovement        | expected improvement of the plain mean        | baseline BQO-EI    |
 | GainPerFold            | expected gain for each fold still to train    | ours, foldwise     |
-| Uniform, InitialDesign | nothing: drawn uniformly, or spread evenly    | baseline, line 1   |
+| Uniform, InitialDesign | nothing: drawn uniformly, or spread evenly    | baseline, start    |
 
 | rule for the context w | picks, among those that x was not trained in  | paper, Algorithm 1 |
 |------------------------|-----------------------------------------------|--------------------|
