@@ -10,7 +10,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from drbqo_ray.optimizer.history import History
 from drbqo_ray.optimizer.methods import find_method
 from drbqo_ray.optimizer.model import Model, kernel_family, warn_of_many_contexts
 from drbqo_ray.optimizer.proposals import InitialDesign, Search
-from drbqo_ray.optimizer.scoring import Report, Scoring
+from drbqo_ray.optimizer.scoring import RULES, Report, Scoring
 from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.records import Observation, Recommendation, Suggestion, told_score
 from drbqo_ray.space.space import Space, as_space
@@ -249,7 +249,7 @@ class Optimizer:
 
     def _judge(self, report: Report | None = None) -> Scoring:
         if report is not None:
-            _one_of("report", report, get_args(Report))
+            _one_of("report", report, tuple(RULES))
         return self._search.scoring(report)
 
     @one_thread
