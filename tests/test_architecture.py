@@ -235,6 +235,15 @@ def test_configs_are_judged_in_one_place():
             assert module_name(path) == "optimizer.scoring", path
 
 
+def test_readme_and_docstring_name_the_same_function_to_read_first():
+    module = tree(ROOT / "drbqo_ray/optimizer/optimizer.py")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for text in (ast.get_docstring(module) or "", readme):
+        assert "Start with `Optimizer._ask`" in text
+    functions = {node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
+    assert code_lines(functions["_ask"]) <= 15, "it reads in a minute"
+
+
 def test_relative_imports_are_not_used():
     for path in sources("drbqo_ray", "workers"):
         for node in ast.walk(tree(path)):

@@ -1,8 +1,8 @@
 """Ask for an evaluation, tell its score, get a recommendation: the paper's Algorithm 1.
 
-Start with `Optimizer._ask`: lines 2 to 4 of the algorithm, by the rules of
+Start with `Optimizer._ask`: it is lines 2 to 4 of the algorithm, by the rules of
 `drbqo_ray.optimizer.proposals`. `Optimizer.tell` is lines 5 and 6, and `Optimizer.recommend` the
-output.
+output, by the judgment of `drbqo_ray.optimizer.scoring`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from drbqo_ray.optimizer.history import History
 from drbqo_ray.optimizer.methods import find_method
 from drbqo_ray.optimizer.model import Model, kernel_family, warn_of_many_contexts
 from drbqo_ray.optimizer.proposals import InitialDesign, Search
-from drbqo_ray.optimizer.scoring import Report, Scoring
+from drbqo_ray.optimizer.scoring import RULES, Report, Scoring
 from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.records import Observation, Recommendation, Suggestion, told_score
 from drbqo_ray.space.space import Space, as_space
@@ -130,16 +130,17 @@ class Optimizer:
         return asked[0] if q is None else asked
 
     def _ask(self, limit: int) -> list[Suggestion]:
-        """Lines 2 to 4 of Algorithm 1, for at least one and at most `limit` suggestions.
+        """Lines 2 to 4 of Algorithm 1: at least one and at most `limit` suggestions.
 
-        The method's rule for x picks configs, its rule for w a context for each of them. Every
-        suggestion is noted before the next one is made.
+        The rule for x picks configs (lines 2 and 3), the rule for w a context for each (line 4);
+        before there is a model, evenly spread pairs come first. Every suggestion is noted before
+        the next one is made.
         """
-        rule = InitialDesign() if self._starting() else self.method.config_rule
-        first = self._evaluations.next_id
-        together = min(limit, rule.batch_limit(self._search))
-        rngs = [self._rng(first + k) for k in range(together)]
-        pairs = rule.pairs(self._search, self.method.context_rule, rngs)
+        pick_x = InitialDesign() if self._starting() else self.method.config_rule
+        pick_w = self.method.context_rule
+        first, together = self._evaluations.next_id, pick_x.batch_limit(self._search)
+        rngs = [self._rng(first + k) for k in range(min(limit, together))]
+        pairs = pick_x.pairs(self._search, pick_w, rngs)
         asked = []
         for (u, context), rng in zip(pairs, rngs, strict=False):
             id, seed = self._evaluations.next_id, int(rng.integers(2**31))
@@ -149,7 +150,7 @@ class Optimizer:
         return asked
 
     def _starting(self) -> bool:
-        """Line 1: whether the initial pairs are still to be handed out, or none has a score."""
+        """Whether initial pairs are still to be handed out, or nothing has a score."""
         known = len(self._history) + len(self._evaluations.pending)
         return known < self.n_initial or self._history.n_ok == 0
 
@@ -247,7 +248,7 @@ class Optimizer:
 
     def _judge(self, report: Report | None = None) -> Scoring:
         if report is not None:
-            _one_of("report", report, get_args(Report))
+            _one_of("report", report, tuple(RULES))
         return self._search.scoring(report)
 
     @one_thread

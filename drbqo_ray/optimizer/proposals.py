@@ -6,7 +6,7 @@
 | MeanDraw               | plain mean of a posterior draw                | baseline BQO-TS    |
 | MeanImprovement        | expected improvement of the plain mean        | baseline BQO-EI    |
 | GainPerFold            | expected gain for each fold still to train    | ours, foldwise     |
-| Uniform, InitialDesign | nothing: drawn uniformly, or spread evenly    | baseline, line 1   |
+| Uniform, InitialDesign | nothing: drawn uniformly, or spread evenly    | baseline, start    |
 
 | rule for the context w | picks, among those that x was not trained in  | paper, Algorithm 1 |
 |------------------------|-----------------------------------------------|--------------------|
@@ -148,7 +148,6 @@ class ConfigRule(ABC):
 # rules for x
 
 
-@dataclass(frozen=True)
 class InitialDesign(ConfigRule):
     """Evenly spread pairs, before there is a model."""
 
@@ -159,7 +158,6 @@ class InitialDesign(ConfigRule):
         yield search.design.initial_pair(search.evaluations.n_asked, rngs[0])
 
 
-@dataclass(frozen=True)
 class Uniform(ConfigRule):
     """Pairs drawn uniformly; the context comes with the config."""
 
@@ -199,7 +197,6 @@ class Maximizer(ConfigRule):
         return _avoid_exhausted(search, acquisition, self.prefer(search, U), rngs)
 
 
-@dataclass(frozen=True)
 class RobustDraw(Maximizer):
     """Lines 2 and 3: draw a posterior path and maximize its robust mean over contexts."""
 
@@ -219,7 +216,6 @@ class RobustDraw(Maximizer):
         return search.uncertainty
 
 
-@dataclass(frozen=True)
 class MeanDraw(RobustDraw):
     """The same with the plain mean over contexts."""
 
@@ -230,7 +226,6 @@ class MeanDraw(RobustDraw):
         return Expectation()
 
 
-@dataclass(frozen=True)
 class MeanImprovement(Maximizer):
     """Expected improvement of the plain mean over the best one so far."""
 
@@ -243,7 +238,6 @@ class MeanImprovement(Maximizer):
         return ExpectedImprovement(ahead, search.reference, float(values.max()))
 
 
-@dataclass(frozen=True)
 class GainPerFold(RobustDraw):
     """The robust draw's config, unless training another fold of a seen one gains more for each
     fold that is still to train (`drbqo_ray.core.missing_scores`)."""
@@ -292,7 +286,6 @@ def _avoid_exhausted(search: Search, acquisition: Acquisition, U: Array, rngs: R
 # rules for w
 
 
-@dataclass(frozen=True)
 class HighestVariance(ContextRule):
     """Line 4: the context of highest posterior variance, pending evaluations and the pairs before
     it counted in."""
@@ -314,7 +307,6 @@ class HighestVariance(ContextRule):
             yield u, context
 
 
-@dataclass(frozen=True)
 class TaskImprovement(ContextRule):
     """The context in which the score of the config may improve most on the best one there."""
 
@@ -330,7 +322,6 @@ class TaskImprovement(ContextRule):
         yield U[0], search.design.best_open(U[0], np.array(merit))
 
 
-@dataclass(frozen=True)
 class RandomContext(ContextRule):
     """Any context that the config was not trained in."""
 

@@ -79,8 +79,9 @@ class FoldTable:
             for fold in range(self.n)
             if (key, fold) in cells
         }
-        self.judged = optimizer.scoring().judge(configs, self.scores(metric), self.evaluated)
-        means, _ = optimizer.predict(configs)
+        scoring = optimizer.scoring()
+        self.judged = scoring.judge(configs, self.scores(metric), self.evaluated)
+        means, _ = scoring.predictions(configs)
         self.posterior = np.where(self.evaluated, means, self.judged.rows)
 
     def column(self, read: Any) -> Array:

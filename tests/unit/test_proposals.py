@@ -78,7 +78,7 @@ def test_every_rule_has_a_name_of_its_own():
     assert len(names) == len({type(method.config_rule) for method in METHODS.values()})
     assert list(CONTEXT_RULES) == ["variance", "task-ei", "random"]
     for name, rule in CONTEXT_RULES.items():
-        assert find_method("drbqo", name).context_rule == rule
+        assert find_method("drbqo", name).context_rule is rule
     with pytest.raises(InvalidInput, match="task-ei"):
         find_method("drbqo", "task")
 
