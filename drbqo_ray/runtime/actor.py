@@ -22,7 +22,6 @@ from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator, Final, Snapshot
 from drbqo_ray.storage.location import RunLocation
 from drbqo_ray.storage.mirror import ObjectStoreMirror
-from drbqo_ray.storage.outcome import Outcome
 
 GROUPS = {"ask": 2, "tell": 1, "watch": 4}
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +69,7 @@ class RunActor:
         return self._open.take(first, count, slots)
 
     @_in_group("tell")
-    def tell(self, outcomes: list[Outcome]) -> list[Observation]:
+    def tell(self, outcomes: list[Observation]) -> list[Observation]:
         """See `Coordinator.tell`."""
         observed = self._open.tell(outcomes)
         for outcome in outcomes:

@@ -10,11 +10,10 @@ from typing import Any
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
-from drbqo_ray.records import Suggestion
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.plan import Limits
 from drbqo_ray.runtime.slots import task_options
 from drbqo_ray.runtime.tasks import evaluate_fold
-from drbqo_ray.storage.outcome import Outcome
 
 CANCEL_SECONDS = 10.0
 LOOK_SECONDS = 0.25
@@ -80,7 +79,7 @@ class Folds:
         )
         self._folds[reference] = Fold(suggestion, attempt, time.monotonic())
 
-    def collect(self, reference: Any) -> Outcome | None:
+    def collect(self, reference: Any) -> Observation | None:
         """The outcome of a task that has ended; None when it has none or was started again."""
         fold = self._folds.pop(reference, None)
         if fold is None:
@@ -106,7 +105,7 @@ class Folds:
         for reference, fold in self._folds.items():
             self._cancel(reference, fold)
 
-    def overdue(self) -> list[Outcome]:
+    def overdue(self) -> list[Observation]:
         """Cancel what has run too long; outcomes of what would not even be cancelled."""
         now = time.monotonic()
         limit = self._limits.timeout_seconds
@@ -152,12 +151,12 @@ class Folds:
             self._next_look = now + min(LOOK_SECONDS, limit / 20)
             self._look = self._actor.ages.remote()
 
-    def _timed_out(self, fold: Fold) -> Outcome:
+    def _timed_out(self, fold: Fold) -> Observation:
         limit = self._limits.timeout_seconds
         return self._failed(fold, "timeout", f"timeout: stopped after {limit:g} seconds")
 
-    def _failed(self, fold: Fold, cause: str, reason: str) -> Outcome:
+    def _failed(self, fold: Fold, cause: str, reason: str) -> Observation:
         seconds = (fold.cancelled or time.monotonic()) - (fold.started or fold.submitted)
-        return Outcome(
-            fold.suggestion.id, None, cause, reason, seconds, attempts=fold.attempt
-        ).checked()
+        return Observation.failure(
+            fold.suggestion, cause, reason, seconds=seconds, attempts=fold.attempt
+        )

@@ -29,7 +29,6 @@ from drbqo_ray.runtime.plan import Plan
 from drbqo_ray.runtime.result import Result, result_of
 from drbqo_ray.runtime.status import RunStatus
 from drbqo_ray.runtime.terminal import error_line, printable_lines
-from drbqo_ray.storage.outcome import Outcome
 
 BEST_SECONDS = 0.25
 CLOSE_SECONDS = 5.0
@@ -65,8 +64,8 @@ class Session:
         self._folds = Folds(plan.limits, objective, self._actor)
         self._calls: dict[Any, Callable[[Any], None]] = {}
         self._ready: deque[Suggestion] = deque()
-        self._outbox: list[Outcome] = []
-        self._told: list[Outcome] = []
+        self._outbox: list[Observation] = []
+        self._told: list[Observation] = []
         self._next_id = 0
         self._opened = self._taking = self._telling = self._finishing = False
         self._reason: str | None = None
@@ -173,7 +172,7 @@ class Session:
     @property
     def _doubtful(self) -> bool:
         """Whether too many have failed in a row, counting those not acknowledged yet."""
-        return self._failures.too_many(o.score is None for o in (*self._told, *self._outbox))
+        return self._failures.too_many(o.status == "failed" for o in (*self._told, *self._outbox))
 
     @property
     def _idle(self) -> bool:
@@ -206,7 +205,7 @@ class Session:
         batch, self._outbox = self._outbox, []
         self._told = batch
         self._telling = True
-        self._call(self._actor.tell.remote(batch), lambda seen: self._on_told(batch, seen))
+        self._call(self._actor.tell.remote(batch), self._on_told)
 
     def _on_snapshot(self, snapshot: Snapshot) -> None:
         self._opened = True
@@ -229,11 +228,11 @@ class Session:
             self._reason, self._stop_reason = "finished", reason
             _logger.info("The run in %s stops: %s.", self._plan.place.directory, reason)
 
-    def _on_told(self, batch: list[Outcome], observations: list[Observation]) -> None:
+    def _on_told(self, observations: list[Observation]) -> None:
         self._telling = False
         self._told = []
-        for outcome, observation in zip(batch, observations, strict=True):
-            self._standing.ended(self._plan.place.name, observation, outcome.seconds)
+        for observation in observations:
+            self._standing.ended(self._plan.place.name, observation)
             self._callbacks.call("on_observation", observation)
             if observation.status == "failed":
                 _warn(observation, whole=self._standing.failed_here == 1)
