@@ -32,7 +32,8 @@ from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.runtime.background_fit import BackgroundFit
 from drbqo_ray.runtime.lookahead import Lookahead
 from drbqo_ray.storage.journal import Journal
-from drbqo_ray.storage.location import open_when_free
+from drbqo_ray.storage.location import RunLocation, open_when_free
+from drbqo_ray.storage.mirror import ObjectStoreMirror
 from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer, told_entry
 
 LOCK_PATIENCE_SECONDS = 10.0
@@ -72,10 +73,16 @@ class Coordinator:
         problem: what the run is about.
         n_evaluations: suggestions to hand out in all.
         session: plain data about this session for the journal.
+        mirror: a copy of the journal elsewhere that is kept up, None without one.
     """
 
     def __init__(
-        self, directory: Path, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+        self,
+        directory: Path,
+        problem: RunProblem,
+        n_evaluations: int,
+        session: dict[str, Any],
+        mirror: ObjectStoreMirror | None = None,
     ) -> None:
         self._clock_start = time.monotonic()
         self._problem = problem
@@ -108,6 +115,9 @@ class Coordinator:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._think, name="thinking", daemon=True)
         self._thread.start()
+        self._mirror = mirror
+        if mirror is not None:
+            mirror.start()
 
     # called by the driver
 
@@ -205,7 +215,7 @@ class Coordinator:
         }
 
     def finish(self, reason: str, stop_reason: str | None = None) -> Final:
-        """Write why the run stops, close the journal, and say what came of the run.
+        """Write why the run stops, close the journal and its copy, and say what came of the run.
 
         Args:
             reason: "finished", "interrupted" or "failed".
@@ -217,7 +227,9 @@ class Coordinator:
                 self._requested = 0
                 self._final_wanted = True
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._final is not None or self._fault is not None)
+                self._changed.wait_for(
+                    lambda: self._final is not None or self._fault is not None or self._closed
+                )
             if self._final is None:
                 self._check()
         with self._telling:
@@ -225,6 +237,9 @@ class Coordinator:
                 why = {} if stop_reason is None else {"stop_reason": stop_reason}
                 self._journal.append("finish", {"reason": reason, "at": self._at(), **why})
         self.close()
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
         assert self._final is not None
         return self._final
 
@@ -390,6 +405,15 @@ class Coordinator:
             )
             self._final_wanted = False
             self._changed.notify_all()
+
+
+def open_coordinator(
+    place: RunLocation, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+) -> Coordinator:
+    """The coordinator of the run in a place, with the copy in an object store if it has one."""
+    remote = place.remote
+    mirror = None if remote is None else ObjectStoreMirror(remote, place.name, place.directory)
+    return Coordinator(place.directory, problem, n_evaluations, session, mirror)
 
 
 def _versions() -> dict[str, str]:
