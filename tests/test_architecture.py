@@ -170,6 +170,15 @@ def test_there_is_one_loop_for_all_executors_and_it_does_not_know_ray(module):
     assert not [name for name in ours if name.split(".")[2] in ("actor", "ray_executor")]
 
 
+@pytest.mark.parametrize("room", ["runtime", "report", "search_cv", "cli", "plots"])
+def test_a_run_is_read_by_the_one_replay(room):
+    """Whoever wants to know a run asks `stored_run`, and sees a `ReplayedRun`, never records."""
+    for path in OURS:
+        if module_name(path).partition(".")[0] == room:
+            names = {name.rpartition(".")[2] for name in all_imports(path)}
+            assert not names & {"read_journal", "JournalRecord"}, path
+
+
 def test_one_module_waits_for_ray_and_its_tasks():
     """Whoever would write a second loop over Ray's tasks in `runtime` is caught here."""
     waiting = [

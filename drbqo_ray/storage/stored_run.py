@@ -28,6 +28,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
@@ -38,6 +39,7 @@ from drbqo_ray.optimizer.stopping import Look, StopRule
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Observation, Recommendation, Status, Suggestion, read_score
 from drbqo_ray.storage.format import JournalRecord
+from drbqo_ray.storage.journal import read_journal
 
 REQUIRED = {
     "fit": ("fit",),
@@ -99,6 +101,9 @@ class ReplayedRun:
         stopped: why it stopped last, None while it goes on.
         stop_when: the stop rule of the last session, None without one.
         stop_reason: what that rule said when it stopped the run, None when it did not.
+        session: settings of the last session: n_evaluations, resources, time limit and so on.
+        asked_at, told_at: when each evaluation was asked for and told, by id, in seconds into the
+            run, as far as the journal says.
     """
 
     problem: RunProblem
@@ -109,6 +114,9 @@ class ReplayedRun:
     stopped: str | None = None
     stop_when: str | None = None
     stop_reason: str | None = None
+    session: dict[str, Any] = field(default_factory=dict)
+    asked_at: dict[int, float] = field(default_factory=dict)
+    told_at: dict[int, float] = field(default_factory=dict)
 
     @property
     def pending(self) -> list[Suggestion]:
@@ -156,6 +164,11 @@ def replay_alone(records: Iterable[JournalRecord]) -> ReplayedRun:
     return replay(records, problem)
 
 
+def read_run(directory: Path) -> ReplayedRun:
+    """The run in a directory; nothing is locked or changed, so it may be under way."""
+    return replay_alone(read_journal(directory))
+
+
 @contextmanager
 def _guarded(seq: int) -> Iterator[None]:
     """Whatever a record makes go wrong is JournalCorrupt with its number."""
@@ -189,13 +202,16 @@ class _Replaying:
             self._fit = _fit(data["fit"], self._n_parameters)
         elif record.kind == "ask":
             run.ask(_suggestion(data, run))
+            _note_time(run.asked_at, data)
         elif record.kind in ("tell", "fail"):
             run.tell(_outcome(data, run))
+            _note_time(run.told_at, data)
         elif record.kind == "finish":
             run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
         elif record.kind == "look":
             self._look = Look.from_dict(data)
         elif record.kind == "session":
+            run.session = data
             run.stopped = run.stop_reason = None
             before, run.stop_when = run.stop_when, data.get("stop_when")
             self._look = self._look if run.stop_when == before else None
@@ -208,6 +224,11 @@ class _Replaying:
         if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
             run.optimizer.last_look = self._look
         return run
+
+
+def _note_time(times: dict[int, float], data: dict[str, Any]) -> None:
+    if "at" in data:
+        times[data["id"]] = float(data["at"])
 
 
 def _check_fields(record: JournalRecord) -> None:
