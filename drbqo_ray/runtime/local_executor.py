@@ -59,7 +59,9 @@ def fitting_here(resources: Mapping[str, float]) -> int:
     Raises:
         InvalidInput: not one does, or something else than processors is asked for.
     """
-    offered = {"CPU": float(len(os.sched_getaffinity(0)))}
+    known = hasattr(os, "sched_getaffinity")  # not everywhere
+    cpus = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    offered = {"CPU": float(cpus)}
     fitting = capacity([{"Alive": True, "Resources": offered}], resources)
     if fitting == 0:
         raise InvalidInput(
