@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from drbqo_ray.errors import DrbqoError, InvalidInput
     from drbqo_ray.optimizer.optimizer import Optimizer
-    from drbqo_ray.records import Observation, Recommendation, Suggestion
+    from drbqo_ray.records import Observation, Recommendation, Scored, Suggestion
     from drbqo_ray.runtime.result import Result
     from drbqo_ray.runtime.run import run
     from drbqo_ray.runtime.run_many import run_many
@@ -46,6 +46,7 @@ __all__ = [
     "Optimizer",
     "Recommendation",
     "Result",
+    "Scored",
     "Space",
     "Suggestion",
     "TotalVariationBall",
@@ -62,7 +63,7 @@ _HOMES = {
     "drbqo_ray.errors": ("DrbqoError", "InvalidInput"),
     "drbqo_ray.optimizer.optimizer": ("Optimizer",),
     "drbqo_ray.space.parameters": ("Choice", "Float", "Int"),
-    "drbqo_ray.records": ("Observation", "Recommendation", "Suggestion"),
+    "drbqo_ray.records": ("Observation", "Recommendation", "Scored", "Suggestion"),
     "drbqo_ray.space.space": ("Space",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -33,7 +33,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "optimizer": (("optimizer", "optimizer.*"), (*BASE, "threads", "core")),
     "objective": (("objective",), ("words",)),
     "problem": (("problem",), (*BASE, "core", "optimizer", "objective")),
-    "testing": (("testing", "testing.*"), MODEL),
     "storage": (("storage", "storage.*"), MODEL),
     "screen": (
         tuple(f"runtime.{name}{rest}" for name in SCREEN for rest in ("", ".*")),
@@ -42,6 +41,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "report": (("report", "report.*"), (*MODEL, "screen")),
     "runtime": (("runtime", "runtime.*"), (*MODEL, *BESIDE, "report")),
     "tune": (("tune_searcher", "tune_searcher.*"), (*MODEL, *BESIDE, "report")),
+    "testing": (("testing", "testing.*"), (*MODEL, *BESIDE, "runtime")),
     "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "runtime", "report")),
     "top": (
         ("experiments", "experiments.*", "plots", "cli", "cli.*"),
@@ -257,6 +257,37 @@ def test_ray_is_imported_only_in_the_runtime_and_the_tune_adapter():
             assert any(fnmatch(module, pattern) for pattern in RAY_AT_MODULE_LEVEL), module
         if any(package_of(name) == "ray" for name in all_imports(path)):
             assert room_of(module) in RAY_INSIDE_FUNCTIONS, module
+
+
+RAY_FREE = ("run", "run_many", "loop", "session", "folds", "executor", "local_executor", "tasks")
+
+
+@pytest.mark.parametrize("module", RAY_FREE)
+def test_there_is_one_loop_for_all_executors_and_it_does_not_know_ray(module):
+    path = ROOT / "drbqo_ray" / "runtime" / f"{module}.py"
+    known = {package_of(name) for name in all_imports(path)}
+    assert "ray" not in known
+    ours = {name for name in all_imports(path) if name.startswith("drbqo_ray.runtime")}
+    assert not [name for name in ours if name.split(".")[2] in ("actor", "ray_executor")]
+
+
+@pytest.mark.parametrize("room", ["runtime", "report", "search_cv", "cli", "plots"])
+def test_a_run_is_read_by_the_one_replay(room):
+    """Whoever wants to know a run asks `stored_run`, and sees a `ReplayedRun`, never records."""
+    for path in OURS:
+        if module_name(path).partition(".")[0] == room:
+            names = {name.rpartition(".")[2] for name in all_imports(path)}
+            assert not names & {"read_journal", "JournalRecord"}, path
+
+
+def test_one_module_waits_for_ray_and_its_tasks():
+    """Whoever would write a second loop over Ray's tasks in `runtime` is caught here."""
+    waiting = [
+        path.stem
+        for path in sources("drbqo_ray/runtime")
+        if "ray.wait(" in path.read_text(encoding="utf-8")
+    ]
+    assert waiting == ["ray_executor"]
 
 
 def test_torch_is_imported_only_inside_functions():

@@ -129,6 +129,13 @@ def _shared(command: Any) -> Any:
             help='Failures in a row that stop the run (10); with "never" no failures do.',
         ),
         click.option(
+            "--backend",
+            type=click.Choice(["ray", "local"]),
+            default="ray",
+            show_default=True,
+            help="Where folds are trained: on Ray, or in processes of this machine without it.",
+        ),
+        click.option(
             "--address",
             envvar="RAY_ADDRESS",
             show_envvar=True,
@@ -379,7 +386,8 @@ def stop_rule(text: str) -> str | None:
 def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
     """Run it, print what came out, and end with the exit code."""
     with reported(BAD_USAGE):
-        if how["address"] is not None:
+        check_address(how["backend"])
+        if how["address"] is not None and how["backend"] == "ray":
             from drbqo_ray.runtime.display import waiting
 
             with waiting(f"joining Ray at {how['address']}", not how["quiet"]):
@@ -395,9 +403,21 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
             what.pop("space"),
             what.pop("contexts"),
             progress=not how["quiet"],
+            backend=how["backend"],
             **what | limits(how),
         )
     conclude(result)
+
+
+def check_address(backend: str) -> None:
+    """Raise InvalidInput when the user names a cluster that the backend makes no use of."""
+    from click.core import ParameterSource
+
+    source = click.get_current_context().get_parameter_source("address")
+    if backend != "ray" and source == ParameterSource.COMMANDLINE:
+        raise InvalidInput(
+            "--address goes with --backend ray.", f"--backend {backend}", "Leave one of them out."
+        )
 
 
 def limits(how: dict[str, Any]) -> dict[str, Any]:

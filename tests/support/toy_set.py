@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drbqo_ray.core.sets import Family, UncertaintySet, finish, share_of_ties, unit_rows
+from drbqo_ray.core.sets.base import Family, UncertaintySet, finish, share_of_ties, unit_rows
 
 
 class Lowest(UncertaintySet):

@@ -10,10 +10,9 @@ import pytest
 
 from drbqo_ray.optimizer.stopping import StopCheck
 from drbqo_ray.problem import RunProblem
-from drbqo_ray.records import Suggestion
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, Journal, read_journal
-from drbqo_ray.storage.outcome import Outcome
 from drbqo_ray.storage.stored_run import replay, tell_optimizer
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import assert_sound, records_of
@@ -34,8 +33,8 @@ def problem_of(rule: str | None = RULE, seed: int = 2) -> RunProblem:
     return RunProblem.of(SPACE, 3, {**settings, "stop_when": rule}, smooth, "smooth")
 
 
-def score_of(suggestion: Suggestion) -> Outcome:
-    return Outcome(suggestion.id, smooth(suggestion.config, suggestion.context, 0))
+def score_of(suggestion: Suggestion) -> Observation:
+    return Observation.of(suggestion, smooth(suggestion.config, suggestion.context, 0))
 
 
 def by_hand(problem: RunProblem) -> tuple[list[Suggestion], str | None]:

@@ -45,9 +45,9 @@ class Run:
 
     def end(self, id: int, seconds: float, run: str = "a", ok: bool = True) -> None:
         status, score = ("ok", 0.5) if ok else ("failed", None)
-        seen = Observation(id, {}, id % 3, status, score)  # type: ignore[arg-type]
+        seen = Observation(id, {}, id % 3, status, score, seconds=seconds)  # type: ignore[arg-type]
         self.standing.trained(run, id)
-        self.standing.ended(run, seen, seconds)
+        self.standing.ended(run, seen)
 
 
 def test_every_start_end_and_best_config_is_told() -> None:
