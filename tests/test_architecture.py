@@ -259,7 +259,7 @@ def test_ray_is_imported_only_in_the_runtime_and_the_tune_adapter():
             assert room_of(module) in RAY_INSIDE_FUNCTIONS, module
 
 
-RAY_FREE = ("run", "run_many", "loop", "session", "folds", "executor", "local_executor", "tasks")
+RAY_FREE = ("run", "run_many", "loop", "session", "folds", "executor", "local_executor")
 
 
 @pytest.mark.parametrize("module", RAY_FREE)
@@ -412,6 +412,17 @@ def panels_read(path: Path) -> Iterator[str]:
     for name in all_imports(path):
         if name.startswith(before) and name != f"{before}all_panels":
             yield name.removeprefix(before).partition(".")[0]
+
+
+def test_a_worker_loads_little_of_us():
+    code = (
+        "import sys, drbqo_ray.runtime.tasks, drbqo_ray.runtime.local_worker;"
+        "print([m for m in ('ray', 'scipy', 'pandas', 'cloudpickle') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def test_importing_the_package_loads_neither_ray_nor_torch_nor_sklearn():

@@ -32,6 +32,7 @@ from drbqo_ray.runtime.executor import EvaluationLost, not_picklable
 from drbqo_ray.runtime.plan import Plan
 from drbqo_ray.runtime.slots import capacity
 
+KILL_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 _CALLS = 4
 _CHILD = (
@@ -158,7 +159,11 @@ class LocalHost:
                 evaluation.worker, evaluation.begun = worker, time.monotonic()
                 if evaluation.cancelled:
                     worker.kill()
-            return worker.evaluate(order)
+            try:
+                return worker.evaluate(order)
+            finally:
+                with self._lock:
+                    evaluation.worker = None  # from here on it is another's to be killed
 
     def result(self, ticket: Future[Any]) -> Any:
         """What the thread returned or raised."""
@@ -300,6 +305,8 @@ class Worker:
     def _end(self) -> str:
         self.kill()
         code = self._process.returncode
+        if code is None:
+            return "answers no more and cannot be ended"
         if code >= 0:
             return f"ended with exit code {code}"
         said = f"was ended by signal {-code} ({signal.Signals(-code).name})"
@@ -310,4 +317,5 @@ class Worker:
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(KILL_SECONDS)

@@ -18,22 +18,10 @@ from drbqo_ray.runtime.connection import connection
 from drbqo_ray.runtime.executor import EvaluationLost, not_picklable
 from drbqo_ray.runtime.plan import Plan
 from drbqo_ray.runtime.slots import Slots, task_options
-from drbqo_ray.runtime.tasks import evaluate
+from drbqo_ray.runtime.tasks import evaluate_fold
 
 CLOSE_SECONDS = 5.0
 LOOK_SECONDS = 0.25
-
-
-def evaluate_fold(
-    objective: FoldObjective, suggestion: Suggestion, attempt: int, threads: int, watcher: Any
-) -> Observation:
-    """One evaluation as a task; `watcher` is the actor to tell that the clock runs, or None."""
-    if watcher is not None:
-        watcher.started.remote(suggestion.id, attempt)
-    node = ray.get_runtime_context().get_node_id()[:12]
-    return evaluate(objective, suggestion, attempt, threads, node)
-
-
 _TASK = ray.remote(evaluate_fold)
 
 

@@ -1,10 +1,14 @@
-"""One fold on a worker: call the objective, time it, and turn whatever happens into an outcome."""
+"""One fold on a worker: call the objective, time it, and turn whatever happens into an outcome.
+
+This is all that a worker has to load of us, so it imports little.
+"""
 
 from __future__ import annotations
 
 import traceback
 from dataclasses import replace
 from time import monotonic
+from typing import Any
 
 from drbqo_ray.objective import FoldObjective
 from drbqo_ray.records import Observation, Suggestion
@@ -35,6 +39,18 @@ def evaluate(
         return Observation.failure(
             bare, "error", reason, seconds=seconds, node=node, attempts=attempt
         )
+
+
+def evaluate_fold(
+    objective: FoldObjective, suggestion: Suggestion, attempt: int, threads: int, watcher: Any
+) -> Observation:
+    """The same as a task of Ray; `watcher` is the actor to tell that the clock runs, or None."""
+    import ray
+
+    if watcher is not None:
+        watcher.started.remote(suggestion.id, attempt)
+    node = ray.get_runtime_context().get_node_id()[:12]
+    return evaluate(objective, suggestion, attempt, threads, node)
 
 
 def _traceback(error: BaseException) -> str:

@@ -168,6 +168,17 @@ class ExecutorContract:
             assert result(executor, host, host.start(asked(SCORES, 1), 1)).score == 1.5
             host.close(wait=True)
 
+    def test_ending_what_has_ended_harms_nothing(self, opened: Opened, tmp_path: Path) -> None:
+        with opened(act, ONE_CPU, 1) as executor:
+            host = executor.open(begun(tmp_path / "run"))
+            first = host.start(asked(SCORES), 1)
+            assert executor.poll([first], PATIENCE_SECONDS) == [first]
+            second = host.start(asked(SCORES, 1), 1)
+            host.cancel(first)
+            assert result(executor, host, second).score == 1.5
+            assert host.result(first).score == 1.5
+            host.close(wait=True)
+
     def test_a_closure_can_be_evaluated(self, opened: Opened, tmp_path: Path) -> None:
         offset = 2.0
         with opened(lambda config, fold, seed: offset + fold, ONE_CPU, 1) as executor:
