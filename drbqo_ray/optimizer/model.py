@@ -8,8 +8,9 @@ from functools import cache
 
 import numpy as np
 
+from drbqo_ray.core.committee import Committee
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.surrogate import Fit, Surrogate
+from drbqo_ray.core.surrogate import Base, Fit, Surrogate
 from drbqo_ray.optimizer.history import History
 from drbqo_ray.records import Suggestion
 from drbqo_ray.space.space import Space
@@ -39,6 +40,7 @@ class Model:
         self._space = space
         self.fits_in_background = False
         self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
+        self._committee: Committee | None = None
         self._ahead: tuple[GaussianProcess, tuple[int, ...], GaussianProcess] | None = None
 
     @property
@@ -75,6 +77,18 @@ class Model:
         _, model, gp = self._cache
         assert model.last_fit is not None
         return model.last_fit, gp
+
+    def committee(self) -> Committee:
+        """The posterior, and those of the rivals of its hyperparameters; computed once a size."""
+        fit, gp = self.current()
+        if self._committee is None or self._committee.members[0] is not gp:
+            Z, c = self._history.Z, self._history.c
+            scores = (self._history.scores() - fit.center) / fit.scale
+            family = gp.kernel.family
+            kernels = [family.unpack(np.array(rival)) for rival in fit.rivals]
+            rivals = tuple(Base.of(kernel, Z, c, scores).gp for kernel in kernels)
+            self._committee = Committee((gp, *rivals), fit.weights or (1.0,))
+        return self._committee
 
     def fit_job(self) -> Callable[[], Fit] | None:
         """A function that makes the fit that is due, None if none is.

@@ -106,8 +106,30 @@ class Recommender:
                 "Tell some scores first, or look at the reasons in `observations`."
             )
         means = self._means(usable, report)
-        best = int(np.argmax(self._values(means, report)))
+        best = self._undisputed(usable, self._values(means, report), report)
         return int(usable[best]), means[best]
+
+    def _undisputed(self, usable: Indices, values: Array, report: Report) -> int:
+        """Place of the config with the best of the values (k,) that other fits do not dispute."""
+        fit, _ = self.model.current()
+        x = self.history.config_Z[usable]
+        scores = (self.history.table(usable) - fit.center) / fit.scale
+        if report != "filled":
+            scores = np.full(scores.shape, np.nan)
+        noise = None if report == "filled" else 0.0
+
+        def rank(gp: GaussianProcess, rows: Indices) -> Array:
+            known = np.where(np.isnan(scores[rows]), gp.means(x[rows]), scores[rows])
+            return self._values(known, report)
+
+        def expect(gp: GaussianProcess, rows: Indices) -> Array:
+            if report == "mean":
+                return rank(gp, rows)
+            return np.asarray(
+                self.score_draws.robust(gp, x[rows], scores[rows], noise).mean(axis=1)
+            )
+
+        return self.model.committee().best(values, rank, expect, len(self.reference))
 
     def _means(self, numbers: Indices, report: Report) -> Array:
         """What configs are judged by, (k, n): posterior means, or scores filled up by the model."""
