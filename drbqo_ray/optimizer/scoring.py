@@ -116,7 +116,6 @@ class Recommender:
         scores = (self.history.table(usable) - fit.center) / fit.scale
         if report != "filled":
             scores = np.full(scores.shape, np.nan)
-        noise = None if report == "filled" else 0.0
 
         def rank(gp: GaussianProcess, rows: Indices) -> Array:
             known = np.where(np.isnan(scores[rows]), gp.means(x[rows]), scores[rows])
@@ -125,9 +124,7 @@ class Recommender:
         def expect(gp: GaussianProcess, rows: Indices) -> Array:
             if report == "mean":
                 return rank(gp, rows)
-            return np.asarray(
-                self.score_draws.robust(gp, x[rows], scores[rows], noise).mean(axis=1)
-            )
+            return self.score_draws.robust(gp, x[rows], scores[rows], noise=0.0).mean(axis=1)
 
         return self.model.committee().best(values, rank, expect, len(self.reference))
 
