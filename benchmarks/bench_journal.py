@@ -29,11 +29,11 @@ import numpy as np
 import drbqo_ray as dr
 from benchmarks.table import Line, add_save_option, publish, ratio
 from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.format import encode_record
 from drbqo_ray.storage.journal import Journal, read_journal
-from drbqo_ray.storage.outcome import Outcome
-from drbqo_ray.storage.stored_run import replay
+from drbqo_ray.storage.stored_run import replay, told_entry
 
 FOLDS = 10
 NODE = "0123456789ab"
@@ -79,6 +79,10 @@ class Disk:
         os.close(self._fd)
 
 
+def observed(number: int, score: float) -> Observation:
+    return Observation.of(Suggestion(number, {}, 0, 0), score, seconds=12.345678, node=NODE)
+
+
 def tell_lines(root: Path, tells: int) -> Iterator[Line]:
     """Acknowledged tells, one by one and together, in turns with the bare disk."""
     disk = Disk(root / "bare")
@@ -88,8 +92,8 @@ def tell_lines(root: Path, tells: int) -> Iterator[Line]:
         time.sleep(0.05)
     one, bare = [], []
     for _ in range(tells):
-        outcome = Outcome(next(numbers), 0.75, seconds=12.345678, node=NODE)
-        line = encode_record(outcome.id, *outcome.entry(1.5))
+        outcome = observed(next(numbers), 0.75)
+        line = encode_record(outcome.id, *told_entry(outcome, 1.5))
         bare.append(seconds(lambda line=line: disk.append(line)))
         one.append(seconds(lambda outcome=outcome: keeper.tell([outcome])))
     middle, low, high = ratio(one, bare)
@@ -107,7 +111,7 @@ def tell_lines(root: Path, tells: int) -> Iterator[Line]:
     )
     together = []
     for _ in range(tells // TOGETHER):
-        batch = [Outcome(next(numbers), 0.75, node=NODE) for _ in range(TOGETHER)]
+        batch = [observed(next(numbers), 0.75) for _ in range(TOGETHER)]
         together.append(seconds(lambda batch=batch: keeper.tell(batch)) / TOGETHER)
     keeper.close()
     disk.close()
@@ -141,7 +145,7 @@ def processor_line(appends: int) -> Iterator[Line]:
         tempfile.TemporaryDirectory(dir=memory) as root,
         Journal.create(Path(root) / "run", {"about": "nothing"}) as journal,
     ):
-        kind, data = Outcome(1, 0.75, node=NODE).entry(1.5)
+        kind, data = told_entry(observed(1, 0.75), 1.5)
         times = [seconds(lambda: journal.append(kind, data)) for _ in range(appends)]
     yield Line("journal", "append without a disk", "", 1e6 * statistics.median(times), "us")
 
@@ -169,8 +173,8 @@ def write_run(directory: Path, records: int) -> RunProblem:
                 ask = {"id": number, "config": config, "context": fold, "seed": seed}
                 entries.append(("ask", ask | {"told": start, "at": float(number)}))
             for number in numbers:
-                outcome = Outcome(number, float(rng.random()), seconds=12.345678, node=NODE)
-                entries.append(outcome.entry(number + 0.5))
+                outcome = observed(number, float(rng.random()))
+                entries.append(told_entry(outcome, number + 0.5))
             journal.append_many(entries)
     return problem
 

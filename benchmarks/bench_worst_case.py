@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.table import Line, add_save_option, publish
-from drbqo_ray.core.sets.catalog import ChiSquareBall, reference_weights
+from drbqo_ray.core.sets import ChiSquareBall, reference_weights
 
 ROWS, CONTEXTS, ROUNDS, BUDGET = 100_000, 10, 15, 15.0
 RADII = (0.1, 1.0, 4.5)

@@ -28,7 +28,7 @@ import numpy as np
 import drbqo_ray as dr
 from benchmarks.learners import Config, Parameters
 from benchmarks.problems import FoldProblem
-from drbqo_ray.optimizer.methods import Report
+from drbqo_ray.optimizer.scoring import Report
 
 Target = Literal["mean", "robust"]
 STARTS = 4

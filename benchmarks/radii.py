@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.learners import Config
 from benchmarks.peers import Ours, Purse
-from drbqo_ray.core.sets.catalog import as_uncertainty
+from drbqo_ray.core.sets import as_uncertainty
 
 METHOD = "foldwise"
 PLAIN = "searched by 0, reported by 0"
@@ -33,10 +33,10 @@ class MeanSearch(Ours):
     def recommend(self) -> dict[str, Config]:
         n = self.optimizer.n_contexts
         radii = {"0": 0.0, "auto": "auto", "1": 1.0, "spread": self._spread_radius()}
-        adviser = self.optimizer._recommender
+        scoring = self.optimizer.scoring()
         return {
             f"searched by 0, reported by {name}": replace(
-                adviser, uncertainty=as_uncertainty(radius, n)
+                scoring, uncertainty=as_uncertainty(radius, n)
             )
             .recommend()
             .config

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks.peers import BotorchCVaR, OptunaCV, Ours, Purse, RandomCV, Searcher, SmacFolds
 from benchmarks.radii import AutoSearch, MeanSearch
-from drbqo_ray.optimizer.methods import Report
+from drbqo_ray.optimizer.scoring import Report
 
 MATERN = "foldwise with Matern 5/2"
 SMOOTHED = "foldwise, reported by posterior means"
@@ -14,7 +14,7 @@ SMOOTHED = "foldwise, reported by posterior means"
 # trace -> its series and their report rules
 OWN: dict[str, dict[str, Report | None]] = {
     "foldwise": {"foldwise": None, SMOOTHED: "robust"},
-    "drbqo": {"drbqo": None, "emp-drbqo": "mean", "drbqo filled": "filled"},
+    "drbqo": {"drbqo": None, "emp-drbqo": "mean", "drbqo filled": "completed"},
     "bqo-ts": {"bqo-ts": None, "maximin-bqo-ts": "robust"},
     "bqo-ei": {"bqo-ei": None, "maximin-bqo-ei": "robust"},
     "mtbo": {"mtbo": None},

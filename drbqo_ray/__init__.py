@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drbqo_ray.core.sets.catalog import (
+    from drbqo_ray.core.sets import (
         ChiSquareBall,
         CVaR,
         Expectation,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from drbqo_ray.errors import DrbqoError, InvalidInput
     from drbqo_ray.optimizer.optimizer import Optimizer
-    from drbqo_ray.records import Observation, Recommendation, Suggestion
+    from drbqo_ray.records import Observation, Recommendation, Scored, Suggestion
     from drbqo_ray.runtime.result import Result
     from drbqo_ray.runtime.run import run
     from drbqo_ray.runtime.run_many import run_many
@@ -46,6 +46,7 @@ __all__ = [
     "Optimizer",
     "Recommendation",
     "Result",
+    "Scored",
     "Space",
     "Suggestion",
     "TotalVariationBall",
@@ -59,29 +60,21 @@ _HOMES = {
     "drbqo_ray.runtime.result": ("Result",),
     "drbqo_ray.runtime.run_many": ("run_many",),
     "drbqo_ray.runtime.run": ("run",),
-    "drbqo_ray.core.sets.catalog": (
-        "CVaR",
-        "ChiSquareBall",
-        "Expectation",
-        "KLBall",
-        "MMDBall",
-        "TotalVariationBall",
-        "WassersteinBall",
-        "WorstCase",
-    ),
     "drbqo_ray.errors": ("DrbqoError", "InvalidInput"),
     "drbqo_ray.optimizer.optimizer": ("Optimizer",),
     "drbqo_ray.space.parameters": ("Choice", "Float", "Int"),
-    "drbqo_ray.records": ("Observation", "Recommendation", "Suggestion"),
+    "drbqo_ray.records": ("Observation", "Recommendation", "Scored", "Suggestion"),
     "drbqo_ray.space.space": ("Space",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    # a class without a home here may be a set: their package knows them all
+    home = _HOME.get(name, "drbqo_ray.core.sets" if name[:1].isupper() else None)
+    value = home and getattr(import_module(home), name, None)
+    if value is None:
         raise AttributeError(f"module 'drbqo_ray' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

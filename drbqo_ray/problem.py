@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.core.contexts import check_contexts
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import from_dict
+from drbqo_ray.core.sets import UncertaintySet, from_dict
 from drbqo_ray.errors import DrbqoError, InvalidInput, JournalError, short_repr
 from drbqo_ray.objective import check_folds
 from drbqo_ray.optimizer.optimizer import Optimizer

@@ -6,16 +6,20 @@ written as JSON and read back without loss.
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from drbqo_ray.errors import InvalidInput, short_repr
+from drbqo_ray.types import check_plain, plain
 
 Config = dict[str, Any]
 Status = Literal["ok", "failed"]
 LARGEST_SCORE = 1e100
+LARGEST_INFO = 100_000
+LONGEST_REASON = 20_000
 BAND = 1.96  # deviations in half of a 95 % interval: what we print after a ±
 
 
@@ -37,8 +41,42 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """What an objective may return instead of a number: the score, and plain data to keep with it.
+
+    Attributes:
+        value: the score, one number.
+        info: a dict of plain data (see `types`), such as times and further metrics. It is kept in
+            the journal and given back as `Observation.info`; the search makes no use of it.
+
+    Raises:
+        InvalidInput: `info` is not plain, or longer than `LARGEST_INFO` characters of JSON.
+    """
+
+    value: Any
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        info = plain(self.info)
+        check_plain({"info": info})
+        if not isinstance(info, dict):
+            raise InvalidInput("The info of a score is a dict.", info, "Pass a dict.")
+        text = json.dumps(info, allow_nan=False)
+        if len(text) > LARGEST_INFO:
+            raise InvalidInput(
+                f"The info of a score may take {LARGEST_INFO} characters of JSON.",
+                f"{len(text)} characters",
+                "Keep large data in files and their names here.",
+            )
+        object.__setattr__(self, "info", json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """The outcome of one evaluation.
+
+    Two are equal when they say the same of the same config and context; how the evaluation ran,
+    from `cause` on, is not compared.
 
     Attributes:
         id: id of the suggestion it answers.
@@ -46,7 +84,14 @@ class Observation:
         context: index of the fold or sample.
         status: "ok" with a finite score, or "failed" with a reason.
         score: the score as it was told (the user's sign), None when failed.
-        reason: why it failed, None when ok.
+        reason: why it failed, None when ok; for an error of the objective its traceback.
+        cause: None when ok, else "error" (the objective raised), "value" (it returned no usable
+            number), "timeout", "lost" (its worker or node died) or "oom" (out of memory). A
+            failure that was told to an `Optimizer` has none.
+        seconds: how long the evaluation ran, 0 when that is not known.
+        node: the node it ran on, None when that is not known.
+        attempts: how often it was started.
+        info: what the objective returned beside the score, see `Scored`.
     """
 
     id: int
@@ -55,6 +100,54 @@ class Observation:
     status: Status
     score: float | None = None
     reason: str | None = None
+    cause: str | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)
+    node: str | None = field(default=None, compare=False)
+    attempts: int = field(default=1, compare=False)
+    info: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(suggestion: Suggestion, returned: object, **details: Any) -> Observation:
+        """The outcome of an objective that returned a number or `Scored`.
+
+        It is a failed one with cause "value" when that is no usable score.
+
+        Args:
+            suggestion: what was evaluated.
+            returned: what the objective returned.
+            details: seconds, node and attempts.
+        """
+        scored = returned if isinstance(returned, Scored) else Scored(returned)
+        score, wrong = read_score(scored.value)
+        if score is None:
+            return Observation.failure(suggestion, "value", wrong, info=scored.info, **details)
+        return _observation(suggestion, "ok", score=score, info=scored.info, **details)
+
+    @staticmethod
+    def failure(
+        suggestion: Suggestion, cause: str, reason: str | None, **details: Any
+    ) -> Observation:
+        """The outcome of an evaluation that failed; a very long reason loses its middle."""
+        text = _shortened(reason or "no reason given")
+        return _observation(suggestion, "failed", cause=cause, reason=text, **details)
+
+    def agrees_with(self, other: Observation) -> bool:
+        """Whether both say the same about the evaluation."""
+        return (self.score, self.cause) == (other.score, other.cause)
+
+
+def _observation(
+    suggestion: Suggestion, status: Status, seconds: float = 0.0, **fields: Any
+) -> Observation:
+    s = suggestion
+    return Observation(s.id, s.config, s.context, status, seconds=round(seconds, 6), **fields)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_REASON:
+        return text
+    half = LONGEST_REASON // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
 
 
 @dataclass(frozen=True, slots=True)

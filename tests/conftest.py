@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.register_assert_rewrite("drbqo_ray.testing")
 # One thread for numerical libraries: the suite runs on few cores, beside Ray's processes.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")

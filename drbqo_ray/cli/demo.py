@@ -64,7 +64,7 @@ def choices_table(worker: Any, observations: Sequence[Observation], seed: int) -
         table.add_column(column, justify="left" if column == "choice" else "right")
     for name, model in (("robust", cautious), ("mean", plain)):
         config = model.recommend().config
-        (row,), (even_row,) = cautious.judged([config]), plain.judged([config])
+        (row,), (even_row,) = cautious.completed_scores([config]), plain.completed_scores([config])
         robust, _ = cautious.uncertainty.worst_case(row)
         test = worker.evaluate_final(config, seed)["test_accuracy"]
         chosen = (f"{config[key]:.4g}" for key in ("C", "gamma"))

@@ -23,10 +23,24 @@ from drbqo_ray.errors import (
     ObjectiveError,
     ProblemChanged,
 )
-from drbqo_ray.optimizer.methods import DEFAULT, METHODS
+from drbqo_ray.optimizer import DEFAULT
 from drbqo_ray.runtime.terminal import printable, printable_lines
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class MethodName(click.Choice[str]):
+    """The name of a method; the table of methods is loaded when it is looked at."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names."""
+        from drbqo_ray.optimizer.methods import METHODS
+
+        return tuple(METHODS)
 
 
 class Radius(click.ParamType[Any]):
@@ -115,6 +129,13 @@ def _shared(command: Any) -> Any:
             help='Failures in a row that stop the run (10); with "never" no failures do.',
         ),
         click.option(
+            "--backend",
+            type=click.Choice(["ray", "local"]),
+            default="ray",
+            show_default=True,
+            help="Where folds are trained: on Ray, or in processes of this machine without it.",
+        ),
+        click.option(
             "--address",
             envvar="RAY_ADDRESS",
             show_envvar=True,
@@ -148,7 +169,7 @@ def cli() -> None:
 @click.option("--radius", type=Radius(), default="1", show_default=True, help='Or "auto".')
 @click.option("--storage", required=True, metavar="DIR", help="Where the journal is kept.")
 @click.option("--name", help="Name of the run below DIR; without it DIR is the run itself.")
-@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True)
+@click.option("--method", type=MethodName(), default=DEFAULT, show_default=True)
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--stop-when", metavar="RULE", help='Stop early, e.g. "loss < 0.002".')
@@ -254,8 +275,12 @@ def report(directory: str, name: str | None, out: str | None, watch: bool, port:
 @cli.command()
 def methods() -> None:
     """List the methods that --method takes."""
+    from drbqo_ray.optimizer.methods import METHODS
+
     for name, method in METHODS.items():
-        click.echo(f"{name:<16}{method.propose:<15}{method.context_rule:<10}{method.report}")
+        click.echo(
+            f"{name:<16}{method.config_rule.name:<15}{method.context_rule.name:<10}{method.report}"
+        )
 
 
 @cli.command()
@@ -361,7 +386,8 @@ def stop_rule(text: str) -> str | None:
 def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
     """Run it, print what came out, and end with the exit code."""
     with reported(BAD_USAGE):
-        if how["address"] is not None:
+        check_address(how["backend"])
+        if how["address"] is not None and how["backend"] == "ray":
             from drbqo_ray.runtime.display import waiting
 
             with waiting(f"joining Ray at {how['address']}", not how["quiet"]):
@@ -377,9 +403,21 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
             what.pop("space"),
             what.pop("contexts"),
             progress=not how["quiet"],
+            backend=how["backend"],
             **what | limits(how),
         )
     conclude(result)
+
+
+def check_address(backend: str) -> None:
+    """Raise InvalidInput when the user names a cluster that the backend makes no use of."""
+    from click.core import ParameterSource
+
+    source = click.get_current_context().get_parameter_source("address")
+    if backend != "ray" and source == ParameterSource.COMMANDLINE:
+        raise InvalidInput(
+            "--address goes with --backend ray.", f"--backend {backend}", "Leave one of them out."
+        )
 
 
 def limits(how: dict[str, Any]) -> dict[str, Any]:

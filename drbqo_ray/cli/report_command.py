@@ -11,7 +11,7 @@ from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.file import write_page
 from drbqo_ray.report.page import render_page
 from drbqo_ray.report.watch import PageServer
-from drbqo_ray.runtime.run_report import journal_facts
+from drbqo_ray.runtime.run_report import journal_facts, run_facts
 from drbqo_ray.runtime.terminal import printable
 from drbqo_ray.storage.journal import JOURNAL
 
@@ -21,8 +21,9 @@ PAUSE_SECONDS = 1.0
 
 def write(directory: str, name: str | None, out: str | None) -> Path:
     """Write the report of the run in `directory`; returns where it is."""
-    place = SavedRun.read(directory, name).place
-    page = render_page(journal_facts(place.directory, place.name))
+    saved = SavedRun.read(directory, name)
+    place = saved.place
+    page = render_page(run_facts(saved.run, place.name))
     return write_page(page, place.directory / FILE if out is None else out)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,10 @@ from drbqo_ray.runtime.coverage import Coverage
 from drbqo_ray.runtime.display import duration
 from drbqo_ray.runtime.result import Result, result_of_replay
 from drbqo_ray.runtime.terminal import error_line, printable
-from drbqo_ray.storage.journal import JOURNAL, read_journal
+from drbqo_ray.storage.journal import JOURNAL
 from drbqo_ray.storage.location import RunLocation, find_location
 from drbqo_ray.storage.mirror import ObjectStoreMirror
-from drbqo_ray.storage.stored_run import ReplayedRun, how_sure, recommend, replay_alone
+from drbqo_ray.storage.stored_run import ReplayedRun, how_sure, read_run, recommend
 
 RESUMED = (
     "n_evaluations",
@@ -41,13 +41,11 @@ class SavedRun:
 
     Attributes:
         place: where it is kept.
-        run: problem, suggestions and outcomes.
-        session: settings of the last session: n_evaluations, resources, time limit and so on.
+        run: problem, suggestions, outcomes and settings of the last session.
     """
 
     place: RunLocation
     run: ReplayedRun
-    session: Mapping[str, Any]
 
     @staticmethod
     def read(storage: str, name: str | None = None) -> SavedRun:
@@ -56,18 +54,16 @@ class SavedRun:
         A directory that holds one run and is none itself stands for that run.
         """
         place = _find(find_location(storage, name, resume=True))
-        records = list(read_journal(place.directory))
-        sessions = [record.data for record in records if record.kind == "session"]
-        return SavedRun(place, replay_alone(records), sessions[-1] if sessions else {})
+        return SavedRun(place, read_run(place.directory))
 
     def lines(self) -> Iterator[str]:
         """The status of the run, line by line."""
         run, directory = self.run, self.place.directory
-        failed = [outcome for outcome in run.outcomes.values() if outcome.score is None]
+        failed = [outcome for outcome in run.outcomes.values() if outcome.status == "failed"]
         age = time.time() - (directory / JOURNAL).stat().st_mtime
-        budget = self.session.get("n_evaluations")
+        budget = run.session.get("n_evaluations")
         done = f"{len(run.outcomes)}" + ("" if budget is None else f" of {budget}")
-        counts = Counter(run.suggestions[id].context for id in run.outcomes)
+        counts = Counter(outcome.context for outcome in run.outcomes.values())
         folds = " ".join(str(counts[fold]) for fold in range(run.optimizer.n_contexts))
         yield f"run        {printable(directory)}"
         yield f"objective  {printable(run.problem.objective)}"
@@ -160,7 +156,8 @@ def resume_arguments(saved: SavedRun) -> dict[str, Any]:
     """Keyword arguments of `run` that go on with a saved run as it was."""
     problem = saved.run.problem
     known = {name: value for name, value in problem.settings.items() if value is not None}
-    session = {name: saved.session[name] for name in RESUMED if name in saved.session}
+    last = saved.run.session
+    session = {name: last[name] for name in RESUMED if name in last}
     where: dict[str, Any] = {"storage": saved.place.directory, "name": None}
     if saved.place.remote is not None:
         where = {"storage": saved.place.remote, "name": saved.place.name}

@@ -20,7 +20,7 @@ from scipy.special import erfcx, log_ndtr
 
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.paths import Paths
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.types import Array, Indices
 
 LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)

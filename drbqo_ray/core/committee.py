@@ -3,19 +3,14 @@
 A fit of the hyperparameters is one of several that explain the scores about as well. They agree on
 configs that were seen in many contexts. On a config that was seen in one, far from all others, one
 of them can be sure of a value that the others call absurd, and it would be recommended. So the
-first process, whose fit is in use, chooses among the configs that the committee does not dispute:
+value of a config counts only as far as the committee does not dispute it:
 
     v(x) = sum_k w_k E_k[R(x)]          R(x) the robust value, E_k the expectation under process k
-    x* = argmax { v_1(x) : v(x) >= max v - DISPUTE }
+    x is disputed if  v(x) < max v - DISPUTE
 
-E[R] is below the robust value of the means where a config is not known well, since the adversary
-profits from whatever is uncertain.
-
-| symbol | meaning                                           | shape  |
-|--------|---------------------------------------------------|--------|
-| x      | configs                                           | (k, d) |
-| scores | their standardized scores, NaN where they do not count | (k, n) |
-| values | what the first process ranks them by              | (k,)   |
+and a disputed config is lowered to v(x), and below the best one that is not. E[R] is below the
+robust value of the means where a config is not known well, since the adversary profits from
+whatever is uncertain.
 """
 
 from __future__ import annotations
@@ -32,6 +27,7 @@ DISPUTE = 0.02
 """Of the standard deviation of all scores: what lies closer is a matter of precision."""
 PAIRS = 320
 MOST = 12
+BELOW = 1e-9
 
 Judge = Callable[[GaussianProcess, Indices], Array]
 
@@ -48,25 +44,32 @@ class Committee:
     members: tuple[GaussianProcess, ...]
     weights: tuple[float, ...]
 
-    def best(self, values: Array, rank: Judge, expect: Judge, n: int) -> int:
-        """Number of the config that the first member ranks highest, of those not disputed.
+    def surplus(self, values: Array, rank: Judge, expect: Judge, n: int) -> Array:
+        """How far the values of configs are to be lowered, 0 where they are not disputed, (m,).
 
         Args:
-            values: what the first member ranks all m configs by, (m,).
+            values: what the first member makes of all m configs, (m,).
             rank: values (k,) of configs (k,) by another member, quick.
             expect: expected values (k,) of configs (k,) by any member.
             n: number of contexts.
         """
-        if len(self.members) == 1:
-            return int(np.argmax(values))
+        lowered = np.zeros(len(values))
+        if len(self.members) == 1 or len(values) < 2:
+            return lowered
+        rows = self._heads(values, rank, n)
+        pairs = zip(self.members, self.weights, strict=True)
+        expected = np.sum([weight * expect(member, rows) for member, weight in pairs], axis=0)
+        disputed = expected < expected.max() - DISPUTE
+        best = values[rows[~disputed]].max()
+        ahead = disputed & (values[rows] >= best)
+        target = np.minimum(expected, best - BELOW)
+        lowered[rows[ahead]] = (values[rows] - target)[ahead]
+        return lowered
+
+    def _heads(self, values: Array, rank: Judge, n: int) -> Indices:
+        """The configs that some member holds for the best ones."""
         most = max(1, min(MOST, PAIRS // n))
         everyone = np.arange(len(values))
         ranked = [values, *(rank(member, everyone) for member in self.members[1:])]
-        heads = [np.argsort(-v, kind="stable")[:most] for v in ranked]
-        rows = np.unique(np.concatenate(heads))
-        expected = sum(
-            weight * expect(member, rows)
-            for member, weight in zip(self.members, self.weights, strict=True)
-        )
-        kept = rows[np.asarray(expected) >= np.max(expected) - DISPUTE]
-        return int(kept[np.argmax(values[kept])])
+        heads = [np.argsort(-own, kind="stable")[:most] for own in ranked]
+        return np.unique(np.concatenate(heads))

@@ -25,7 +25,7 @@ from drbqo_ray.core.kernels import KernelFamily
 from drbqo_ray.types import Array, Indices
 
 NOISE_FLOOR = 1e-9
-NOISE_MEDIAN, ROUGH_NOISE_MEDIAN = 1e-3, 0.1
+NOISE_MEDIAN, NOISY_PRIOR_MEDIAN = 1e-3, 0.1
 LOG_2PI = math.log(2 * math.pi)
 BAD = 1e25
 RESOLUTION = 0.02
@@ -39,8 +39,8 @@ class Likelihood:
         family: the kernel up to its parameters.
         X, c, y: the data.
         weight: 1 adds the weak log-normal priors, 0 is plain maximum likelihood.
-        rough: whether the prior expects noise, so that few scores which jump about are taken for
-            noisy and not for a process of short length scale.
+        noisy_prior: whether the prior expects noise, so that few scores which jump about are taken
+            for noisy and not for a process of short length scale.
     """
 
     family: KernelFamily
@@ -48,14 +48,14 @@ class Likelihood:
     c: Indices
     y: Array
     weight: float = 1.0
-    rough: bool = False
+    noisy_prior: bool = False
 
     @cached_property
     def prior_mean(self) -> Array:
         """Prior mean of the parameter vector."""
         theta = np.full(self.family.d, math.log(0.6) + 0.5 * math.log(max(self.family.d, 1)))
         s2 = [] if self.family.contexts.free_form else [0.0]
-        log_noise = math.log(ROUGH_NOISE_MEDIAN if self.rough else NOISE_MEDIAN)
+        log_noise = math.log(NOISY_PRIOR_MEDIAN if self.noisy_prior else NOISE_MEDIAN)
         return np.concatenate([theta, self.family.contexts.prior_mean, s2, [log_noise]])
 
     @cached_property

@@ -17,8 +17,8 @@ from drbqo_ray.types import Array, Indices
 LOG2_CANDIDATES = 8
 PERTURBATIONS = 64
 ROUNDS = 4
-STARTS, LEAN_STARTS = 6, 3
-THOROUGH, LEAN = Effort(), Effort(sift_after=4, finalists=1, tolerance=1e-6)
+STARTS, FAST_STARTS = 6, 3
+THOROUGH, FAST = Effort(), Effort(sift_after=4, finalists=1, tolerance=1e-6)
 SCALES = np.array([0.2, 0.05, 0.01, 0.002])
 
 
@@ -27,7 +27,7 @@ def maximize(
     space: Space,
     incumbents: Array,
     rng: np.random.Generator,
-    lean: bool = False,
+    fast: bool = False,
 ) -> Array:
     """Snapped points (T, p) of the space where each of the T functions is largest.
 
@@ -36,10 +36,10 @@ def maximize(
         space: the search space.
         incumbents: snapped points (m, p) of good configs seen so far, m >= 0.
         rng: source of the candidates.
-        lean: whether to save effort: fewer starts, a looser tolerance.
+        fast: whether to save effort: fewer starts, a looser tolerance.
     """
     values = acquisition.values(space.features(pool := candidates(space, incumbents, rng)))
-    starts, effort = (LEAN_STARTS, LEAN) if lean else (STARTS, THOROUGH)
+    starts, effort = (FAST_STARTS, FAST) if fast else (STARTS, THOROUGH)
     owner = np.repeat(np.arange(len(values)), len(pool))
     keep = top_rows(values.ravel(), owner, starts)
     u, value = climb(acquisition, space, pool[keep % len(pool)], owner[keep], effort)

@@ -22,7 +22,7 @@ Each path of the paper's algorithm names a new config. It is tried unless a seen
 | left   | folds of seen configs that nobody trains yet     | (k,)      |
 
 Filling a row up with means alone would flatter it: noise in a missing fold helps the adversary, so
-E[R] is below the robust value of the means. `filled` lowers what it fills in until both agree.
+E[R] is below the robust value of the means. `completed` lowers what it fills in until both agree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.types import Array, Indices, Mask
 
 EXACT_ROWS, EXACT_PAIRS = 32, 4096
@@ -70,7 +70,7 @@ class ScoreDraws:
             R[some] = self._solve(drawn.reshape(-1, len(self.q))).reshape(len(some), -1)
         return R
 
-    def filled(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
+    def completed(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
         """Scores (k, n) with the missing ones filled in such that the robust value of a row is
         E[R].
 

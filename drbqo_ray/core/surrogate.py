@@ -115,7 +115,7 @@ class Surrogate:
     Args:
         family: the kernel up to its parameters.
         prior_weight: 1 for the weak priors, 0 for plain maximum likelihood.
-        rough: whether the prior expects noise.
+        noisy_prior: whether the prior expects noise.
         last_fit: state to go on from.
     """
 
@@ -123,19 +123,19 @@ class Surrogate:
         self,
         family: KernelFamily,
         prior_weight: float = 1.0,
-        rough: bool = False,
+        noisy_prior: bool = False,
         last_fit: Fit | None = None,
     ) -> None:
         self.family = family
         self.prior_weight = prior_weight
-        self.rough = rough
+        self.noisy_prior = noisy_prior
         self.last_fit = last_fit
         self._base: Base | None = None
         self._gp: GaussianProcess | None = None
 
     def with_fit(self, fit: Fit | None) -> Surrogate:
         """The same model with other hyperparameters."""
-        return Surrogate(self.family, self.prior_weight, self.rough, fit)
+        return Surrogate(self.family, self.prior_weight, self.noisy_prior, fit)
 
     def copy(self) -> Surrogate:
         """A model in the same state that can go its own way."""
@@ -175,7 +175,7 @@ class Surrogate:
         if len(y) > EXACT_LIMIT:
             rows = evenly(len(y), FIT_ROWS)
             X, c, z = X[rows], c[rows], z[rows]
-        likelihood = Likelihood(self.family, X, c, z, self.prior_weight, self.rough)
+        likelihood = Likelihood(self.family, X, c, z, self.prior_weight, self.noisy_prior)
         volume = len(z) * math.log(scale)  # what standardizing adds to the log density
         found, value, modes, explored = self._search(likelihood, volume, len(y))
         rivals, weights = _weigh(likelihood, found, modes)

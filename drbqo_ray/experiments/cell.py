@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.errors import NothingObserved
 from drbqo_ray.experiments.presets import Preset
 from drbqo_ray.experiments.problems import Problem, initial_pairs, open_problem
 from drbqo_ray.experiments.provenance import current_commit
@@ -94,28 +95,26 @@ def cells_of(preset: Preset) -> list[Cell]:
     ]
 
 
-class ReportingOptimizer(Optimizer):
-    """An optimizer that says what several report rules would pick from the same posterior."""
-
-    @one_thread
-    def reports(self, labels: Iterable[str]) -> dict[str, int]:
-        """Number of the config that each rule picks, by label; no later ask is changed."""
-        usable = self._history.usable
-        if not len(usable):
-            return {}
-        means = self.model.current()[1].means(self._history.config_Z[usable])  # (m, n)
-        picked = {}
-        for label in labels:
-            values = means @ self.reference
-            if label != "mean":
-                radius = float(label.removeprefix("robust-"))
-                values = ChiSquareBall(radius).solve(means, self.reference)[0]
-            picked[label] = int(usable[np.argmax(values)])
-        return picked
-
-    def config(self, number: int) -> Config:
-        """The config of this number."""
-        return dict(self._history.configs[number])
+@one_thread
+def reports(optimizer: Optimizer, labels: Iterable[str]) -> dict[str, int]:
+    """Number of the config that each report rule picks from the same posterior, by label; no later
+    ask is changed."""
+    try:
+        scoring = optimizer.scoring("robust")
+    except NothingObserved:
+        return {}
+    usable = np.flatnonzero(scoring.usable)
+    if not len(usable):
+        return {}
+    means = scoring.rows(usable)  # (m, n)
+    picked = {}
+    for label in labels:
+        values = means @ optimizer.reference
+        if label != "mean":
+            radius = float(label.removeprefix("robust-"))
+            values = ChiSquareBall(radius).solve(means, optimizer.reference)[0]
+        picked[label] = int(usable[np.argmax(values)])
+    return picked
 
 
 def run_cell(cell: Cell, storage: Path) -> None:
@@ -125,7 +124,7 @@ def run_cell(cell: Cell, storage: Path) -> None:
         records = list(journal.records())[1:]
         if records and records[-1].kind == "finish":
             return
-        optimizer = ReportingOptimizer(
+        optimizer = Optimizer(
             problem.space,
             problem.contexts,
             method=cell.trace.method,
@@ -140,12 +139,13 @@ def run_cell(cell: Cell, storage: Path) -> None:
         for _ in range(done, cell.preset.horizon):
             reported |= _step(cell, problem, optimizer, journal)
         if not cell.preset.problem.judge_all:
-            reported = set(optimizer.reports(cell.reports).values())
-        judged = {str(k): _judged(problem, optimizer.config(k)) for k in sorted(reported)}
+            reported = set(reports(optimizer, cell.reports).values())
+        configs = optimizer.scoring().configs if reported else []
+        judged = {str(k): _judged(problem, configs[k]) for k in sorted(reported)}
         journal.append("finish", {"judged": judged, "commit": current_commit()})
 
 
-def _replay(optimizer: ReportingOptimizer, records: list[JournalRecord]) -> set[int]:
+def _replay(optimizer: Optimizer, records: list[JournalRecord]) -> set[int]:
     """Tell the optimizer what the journal holds; the numbers of the configs reported so far."""
     reported: set[int] = set()
     fit = None
@@ -168,7 +168,7 @@ def _replay(optimizer: ReportingOptimizer, records: list[JournalRecord]) -> set[
 def _start(
     cell: Cell,
     problem: Problem,
-    optimizer: ReportingOptimizer,
+    optimizer: Optimizer,
     journal: Journal,
     records: list[JournalRecord],
 ) -> set[int]:
@@ -182,21 +182,19 @@ def _start(
         data = {"config": config, "context": context, **_score(problem, config, context, seed)}
         journal.append("initial", data)
         _observe(optimizer, data)
-    reports = optimizer.reports(cell.reports)
-    journal.append("start", {"reports": reports})
-    return set(reports.values())
+    found = reports(optimizer, cell.reports)
+    journal.append("start", {"reports": found})
+    return set(found.values())
 
 
-def _step(
-    cell: Cell, problem: Problem, optimizer: ReportingOptimizer, journal: Journal
-) -> set[int]:
+def _step(cell: Cell, problem: Problem, optimizer: Optimizer, journal: Journal) -> set[int]:
     """One iteration of the algorithm, written down before the next begins."""
     suggestion = optimizer.ask()
     fit = optimizer.last_fit
     data = {**asdict(suggestion), "fit": None if fit is None else fit.to_dict()}
     data |= _score(problem, suggestion.config, suggestion.context, suggestion.seed)
     _tell(optimizer, data)
-    data["reports"] = optimizer.reports(cell.reports)
+    data["reports"] = reports(optimizer, cell.reports)
     journal.append("step", data)
     return set(data["reports"].values())
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.experiments.synthetic import N_SAMPLES, Surface
 from drbqo_ray.threads import one_thread
 from drbqo_ray.types import Array

@@ -31,7 +31,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments.cell import Cell, cells_of
 from drbqo_ray.experiments.journals import FinishedCell, read_cell

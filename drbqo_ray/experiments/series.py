@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.methods import METHODS, Method, find_method
+from drbqo_ray.optimizer.proposals import RobustDraw
 
 RANDW = "-randw"
 
@@ -50,10 +51,14 @@ def trace_of(series: str) -> Trace:
     randw = series.endswith(RANDW)
     for name in METHODS:
         method = find_method(name, "random" if randw else None)
-        same = (method.propose, method.context_rule, method.free_form)
-        if same == (wanted.propose, wanted.context_rule, wanted.free_form):
-            return Trace(name, randw, wanted.propose == "robust-draw")
+        if _choice(method) == _choice(wanted):
+            return Trace(name, randw, wanted.config_rule.name == RobustDraw.name)
     raise AssertionError("every method is its own trace")
+
+
+def _choice(method: Method) -> tuple[str, str, bool]:
+    """What the evaluations of a method depend on."""
+    return method.config_rule.name, method.context_rule.name, method.free_form
 
 
 def report_label(series: str, radius: float) -> str:

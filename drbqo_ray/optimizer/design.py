@@ -58,6 +58,11 @@ class Design:
         rest = [i for i in range(self._n) if i not in taken]
         return rest or list(range(self._n))
 
+    def best_open(self, u: Array, merit: Array) -> int:
+        """Of the contexts in which u was not handed out yet the one of highest merit (n,)."""
+        contexts = self.open_contexts(u)
+        return contexts[int(np.argmax(merit[contexts]))]
+
     def known(self, u: Array) -> Config | None:
         """The config at the snapped point u (p,) as it was first told or handed out, if it was."""
         return self._configs.get(u.tobytes())

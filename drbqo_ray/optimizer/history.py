@@ -39,6 +39,13 @@ class Column:
         """All rows so far."""
         return self._data[: self._size]
 
+    @staticmethod
+    def of(rows: npt.NDArray[Any]) -> Column:
+        """A growing array that begins with a copy of some rows, at least one."""
+        column = Column(rows.shape[1:], rows.dtype)
+        column._data, column._size = rows.copy(), len(rows)
+        return column
+
 
 class History:
     """Evaluations in the order they were told, and the distinct configs among them.
@@ -73,6 +80,16 @@ class History:
     def c(self) -> Indices:
         """Context indices (N,)."""
         return self._c.rows
+
+    @property
+    def y(self) -> Array:
+        """Scores (N,), larger is better, NaN where an evaluation failed."""
+        return self._y.rows
+
+    @property
+    def numbers(self) -> Indices:
+        """Number of the config of each evaluation (N,)."""
+        return self._numbers.rows
 
     @property
     def U(self) -> Array:
@@ -120,6 +137,22 @@ class History:
     def n_ok(self) -> int:
         """Number of evaluations with a score."""
         return int(np.count_nonzero(~np.isnan(self._y.rows.astype(np.float64))))
+
+    def first(self, size: int) -> History:
+        """A history of its own of the first `size` evaluations, at least one."""
+        numbers, c, y = self.numbers[:size], self.c[:size], self.y[:size]
+        known, ok = int(numbers.max()) + 1, ~np.isnan(y)
+        sums, counts = np.zeros((2, known, self._sums.rows.shape[1]))
+        np.add.at(sums, (numbers[ok], c[ok]), y[ok])
+        np.add.at(counts, (numbers[ok], c[ok]), 1.0)
+        cut = History(self._space, sums.shape[1])
+        cut._sums, cut._counts = Column.of(sums), Column.of(counts)
+        cut._Z, cut._c, cut._y = Column.of(self.Z[:size]), Column.of(c), Column.of(y)
+        cut._U, cut._config_Z = Column.of(self.U[:known]), Column.of(self.config_Z[:known])
+        cut._numbers, cut._failed = Column.of(numbers), set(numbers[~ok].tolist())
+        cut.configs = self.configs[:known]
+        cut._number = {key: number for key, number in self._number.items() if number < known}
+        return cut
 
     def add(self, config: Config, u: Array, context: int, score: float | None) -> None:
         """Record an evaluation of a config at its snapped point u (p,); no score: it failed."""

@@ -8,9 +8,10 @@ from functools import cache
 
 import numpy as np
 
-from drbqo_ray.core.committee import Committee
+from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.surrogate import Base, Fit, Surrogate
+from drbqo_ray.core.kernels import KernelFamily, Shape
+from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.optimizer.history import History
 from drbqo_ray.records import Suggestion
 from drbqo_ray.space.space import Space
@@ -40,7 +41,6 @@ class Model:
         self._space = space
         self.fits_in_background = False
         self._cache: tuple[int, Surrogate, GaussianProcess] | None = None
-        self._committee: Committee | None = None
         self._ahead: tuple[GaussianProcess, tuple[int, ...], GaussianProcess] | None = None
 
     @property
@@ -77,18 +77,6 @@ class Model:
         _, model, gp = self._cache
         assert model.last_fit is not None
         return model.last_fit, gp
-
-    def committee(self) -> Committee:
-        """The posterior, and those of the rivals of its hyperparameters; computed once a size."""
-        fit, gp = self.current()
-        if self._committee is None or self._committee.members[0] is not gp:
-            Z, c = self._history.Z, self._history.c
-            scores = (self._history.scores() - fit.center) / fit.scale
-            family = gp.kernel.family
-            kernels = [family.unpack(np.array(rival)) for rival in fit.rivals]
-            rivals = tuple(Base.of(kernel, Z, c, scores).gp for kernel in kernels)
-            self._committee = Committee((gp, *rivals), fit.weights or (1.0,))
-        return self._committee
 
     def fit_job(self) -> Callable[[], Fit] | None:
         """A function that makes the fit that is due, None if none is.
@@ -146,6 +134,18 @@ class Model:
         z = self._space.features(np.array([points[id] for id in ids]))
         order = np.argsort(gp.kernel.distances(z, near).min(axis=1), kind="stable")
         return [ids[k] for k in np.sort(order[:PENDING_LIMIT])]
+
+
+def kernel_family(shape: Shape, contexts: int | Array, free_form: bool, d: int) -> KernelFamily:
+    """The kernel on d model inputs and on contexts: a number of folds, or sample vectors (n, m)."""
+    model: EmbeddedContexts | FreeFormContexts
+    if free_form:
+        model = FreeFormContexts(contexts if isinstance(contexts, int) else len(contexts))
+    elif isinstance(contexts, int):
+        model = EmbeddedContexts.folds(contexts)
+    else:
+        model = EmbeddedContexts.samples(contexts)
+    return KernelFamily(shape, model, d)
 
 
 @cache

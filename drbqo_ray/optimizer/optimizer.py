@@ -1,48 +1,40 @@
 """Ask for an evaluation, tell its score, get a recommendation: the paper's Algorithm 1.
 
-`Optimizer._propose` is lines 2 and 3 of the algorithm, `Optimizer._choose_contexts` line 4,
-`Optimizer.tell` lines 5 and 6, and `Optimizer.recommend` its output.
+Start with `Optimizer._ask`: it is lines 2 to 4 of the algorithm, by the rules of
+`drbqo_ray.optimizer.proposals`. `Optimizer.tell` is lines 5 and 6, and `Optimizer.recommend` the
+output, by the judgment of `drbqo_ray.optimizer.scoring`.
 """
 
 from __future__ import annotations
 
-import math
 import numbers
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args, overload
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustPaths
-from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts, check_contexts
-from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.kernels import SHAPES, KernelFamily
-from drbqo_ray.core.maximize import candidates, maximize
-from drbqo_ray.core.missing_scores import pick
-from drbqo_ray.core.paths import Sampler, draw_paths
-from drbqo_ray.core.sets.base import UncertaintySet, reference_weights
-from drbqo_ray.core.sets.catalog import Expectation, as_uncertainty
+from drbqo_ray.core.contexts import check_contexts
+from drbqo_ray.core.kernels import SHAPES
+from drbqo_ray.core.paths import Sampler
+from drbqo_ray.core.sets import UncertaintySet, as_uncertainty, reference_weights
 from drbqo_ray.core.surrogate import Fit, Surrogate
 from drbqo_ray.errors import InvalidInput, short_repr
-from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.certainty import Certainty, draw_certainty
 from drbqo_ray.optimizer.design import Design
 from drbqo_ray.optimizer.evaluations import Evaluations, own_copy
 from drbqo_ray.optimizer.history import History
-from drbqo_ray.optimizer.methods import Report, find_method
-from drbqo_ray.optimizer.model import Model, warn_of_many_contexts
-from drbqo_ray.optimizer.scoring import Recommender
-from drbqo_ray.optimizer.stopping import Look, StopRule
+from drbqo_ray.optimizer.methods import find_method
+from drbqo_ray.optimizer.model import Model, kernel_family, warn_of_many_contexts
+from drbqo_ray.optimizer.proposals import InitialDesign, Search
+from drbqo_ray.optimizer.scoring import RULES, Report, Scoring
+from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.records import Observation, Recommendation, Suggestion, told_score
 from drbqo_ray.space.space import Space, as_space
 from drbqo_ray.threads import one_thread
 from drbqo_ray.types import Array
 
-Rngs = Sequence[np.random.Generator]
-
-BATCH_PAIRS = 512
-LEAN_ABOVE = 800
 MOST_INITIAL = 2**20
 
 
@@ -66,7 +58,7 @@ class Optimizer:
 
     Attributes:
         model: the posterior and its fits.
-        last_look: what the stop rule remembers; None before its first look.
+        last_check: what the stop rule remembers; None before its first check.
     """
 
     def __init__(
@@ -94,27 +86,32 @@ class Optimizer:
         self.uncertainty = as_uncertainty(uncertainty, self.n_contexts)
         self.reference = reference_weights(reference, self.n_contexts)
         self.uncertainty.solve(np.zeros((1, self.n_contexts)), self.reference)
-        self._sign = 1.0 if _one_of("mode", mode, ("max", "min")) == "max" else -1.0
+        self.mode: Literal["max", "min"] = _one_of("mode", mode, ("max", "min"))
+        self._sign = 1.0 if self.mode == "max" else -1.0
         self.n_initial = _check_count("n_initial", n_initial, default=3 * len(self.space) + 2)
         if self.n_initial > MOST_INITIAL:
             rule = "The initial configs are laid out together, at most 2**20 of them."
             raise InvalidInput(rule, n_initial, 'Pass a smaller n_initial, or method="random".')
         self.seed = _check_count("seed", seed, default=0)
-        self._sampler: Sampler = _one_of("sampler", sampler, ("pathwise", "rff"))
         prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
         self._history = History(self.space, self.n_contexts)
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._evaluations = Evaluations()
         self.stop_when = None if stop_when is None else StopRule.parse(stop_when)
-        self.last_look: Look | None = None
-        surrogate = Surrogate(self._kernel_family(kernel, checked), prior_weight, self.method.rough)
+        self.last_check: StopCheck | None = None
+        shape = SHAPES[_one_of("kernel", kernel, tuple(SHAPES))]
+        family = kernel_family(shape, checked, self.method.free_form, self.space.n_features)
+        surrogate = Surrogate(family, prior_weight, self.method.noisy_prior)
         self.model = Model(surrogate, self._history, self.space)
-        self._recommender = Recommender(
-            self.model,
-            self._history,
+        self._search = Search(
             self.space,
             self.uncertainty,
             self.reference,
+            _one_of("sampler", sampler, ("pathwise", "rff")),
+            self._design,
+            self._history,
+            self._evaluations,
+            self.model,
             self.method.report,
             self._sign,
         )
@@ -133,15 +130,17 @@ class Optimizer:
         return asked[0] if q is None else asked
 
     def _ask(self, limit: int) -> list[Suggestion]:
-        """At least one and at most `limit` suggestions."""
-        first = self._evaluations.next_id
-        rngs = [self._rng(first + k) for k in range(min(limit, self._batch_limit()))]
-        if self._starting():
-            pairs = iter([self._design.initial_pair(self._evaluations.n_asked, rngs[0])])
-        elif self.method.propose == "uniform":
-            pairs = iter([self._design.uniform_pair(rngs[0])])
-        else:
-            pairs = self._choose_contexts(self._propose(rngs), rngs)
+        """Lines 2 to 4 of Algorithm 1: at least one and at most `limit` suggestions.
+
+        The rule for x picks configs (lines 2 and 3), the rule for w a context for each (line 4);
+        before there is a model, evenly spread pairs come first. Every suggestion is noted before
+        the next one is made.
+        """
+        pick_x = InitialDesign() if self._starting() else self.method.config_rule
+        pick_w = self.method.context_rule
+        first, together = self._evaluations.next_id, pick_x.batch_limit(self._search)
+        rngs = [self._rng(first + k) for k in range(min(limit, together))]
+        pairs = pick_x.pairs(self._search, pick_w, rngs)
         asked = []
         for (u, context), rng in zip(pairs, rngs, strict=False):
             id, seed = self._evaluations.next_id, int(rng.integers(2**31))
@@ -150,15 +149,13 @@ class Optimizer:
             asked.append(own_copy(suggestion))
         return asked
 
+    def _starting(self) -> bool:
+        """Whether initial pairs are still to be handed out, or nothing has a score."""
+        known = len(self._history) + len(self._evaluations.pending)
+        return known < self.n_initial or self._history.n_ok == 0
+
     def _rng(self, id: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(id,)))
-
-    def _batch_limit(self) -> int:
-        """Suggestions that can be made together: draws can, rules that build on each other not."""
-        together = self.method.propose in ("robust-draw", "mean-draw") or (
-            self.method.propose == "gain-per-fold" and self._design.choices is None
-        )
-        return max(1, BATCH_PAIRS // self.n_contexts) if together and not self._starting() else 1
 
     def register(self, suggestion: Suggestion) -> None:
         """Take note of a suggestion that was handed out, e.g. when a run is replayed."""
@@ -167,10 +164,6 @@ class Optimizer:
         self._evaluations.hand_out(suggestion, u)
         self._design.take(u, valid, suggestion.context)
 
-    def _starting(self) -> bool:
-        known = len(self._history) + len(self._evaluations.pending)
-        return known < self.n_initial or self._history.n_ok == 0
-
     @property
     def exhausted(self) -> bool:
         """Whether every (config, context) pair of a small finite space was handed out.
@@ -178,98 +171,6 @@ class Optimizer:
         Asking goes on all the same, with pairs that were evaluated before.
         """
         return self._design.exhausted
-
-    # Algorithm 1
-
-    def _propose(self, rngs: Rngs) -> Array:
-        """Lines 2 and 3: draw posterior paths and maximize the (robust) mean of each over configs,
-        one config (p,) for each source of chance."""
-        gp = self.model.posterior()
-        acquisition: Acquisition
-        if self.method.propose == "mean-ei":
-            values = gp.means(self._history.config_Z) @ self.reference
-            near = self._history.config_Z[[np.argmax(values)]]
-            ahead = self._with_pending(gp, near)
-            acquisition = ExpectedImprovement(ahead, self.reference, float(values.max()))
-        else:
-            inner = Expectation() if self.method.propose == "mean-draw" else self.uncertainty
-            acquisition = RobustPaths(draw_paths(gp, rngs, self._sampler), inner, self.reference)
-        choices = self._design.choices
-        if choices is not None:
-            U = self._design.spread(choices, acquisition.values(self.space.features(choices)))
-        else:
-            lean = len(rngs) * len(gp.y) > LEAN_ABOVE
-            U = maximize(acquisition, self.space, self._recommender.incumbents(gp), rngs[0], lean)
-        if self.method.propose == "gain-per-fold":
-            U = self._prefer_unfinished(U)
-        return U if choices is not None else self._open(acquisition, U, rngs)
-
-    def _prefer_unfinished(self, U: Array) -> Array:
-        """The new configs U (T, p), but where another fold of a seen one is worth more."""
-        numbers, scores = self._recommender.contenders()
-        if not len(numbers):
-            return U
-        seen, gp = self._history.U[numbers], self.model.posterior()
-        z = np.concatenate([self._history.config_Z[numbers], self.space.features(U)])
-        unknown = np.full((len(U), self.n_contexts), np.nan)
-        R = self._recommender.score_draws.robust(gp, z, np.concatenate([scores, unknown]))
-        best = R[: len(seen)].mean(axis=1).max()
-        gain = np.maximum(R - best, 0.0).mean(axis=1)
-        left = np.array([self._design.left(u) for u in seen])
-        picks = pick(gain[: len(seen)], left, gain[len(seen) :], self.n_contexts)
-        return np.where((picks < 0)[:, None], U, seen[picks])
-
-    def _open(self, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:
-        """The configs U (T, p), but where every context of one was handed out the best other
-        config nearby; the config itself if there is none."""
-        reserved: Counter[bytes] = Counter()
-        for t, rng in enumerate(rngs):
-            options = iter([self._design.settle(U[t])])
-            u = U[t] = next(options)
-            if not self._design.is_open(u, reserved[u.tobytes()]):
-                near = candidates(self.space, u[None], rng)
-                values, _ = acquisition(self.space.features(near), np.full(len(near), t))
-                order = np.argsort(-values, kind="stable")
-                options = (self._design.settle(near[k]) for k in order)
-                is_open = (v for v in options if self._design.is_open(v, reserved[v.tobytes()]))
-                found = next(is_open, None)
-                U[t] = self._design.other(u, rng) if found is None else found
-            reserved[U[t].tobytes()] += 1
-        return U
-
-    def _choose_contexts(self, U: Array, rngs: Rngs) -> Iterator[tuple[Array, int]]:
-        """Line 4: with each config (T, p) its context of highest posterior variance, pending
-        evaluations and the pairs before it counted in."""
-        if self.method.context_rule == "random":
-            for u, rng in zip(U, rngs, strict=True):
-                yield u, int(rng.choice(self._design.open_contexts(u)))
-            return
-        z = self.space.features(U)
-        gp = self._with_pending(self.model.posterior(), z)
-        if self.method.context_rule == "task-ei":
-            best = gp.means(self._history.config_Z).max(axis=0)  # (n,)
-            tasks = zip(np.eye(self.n_contexts), best, strict=True)
-            merit = [ExpectedImprovement(gp, e, b).values(z)[0, 0] for e, b in tasks]
-            yield U[0], self._best_open(U[0], np.array(merit))
-            return
-        C = gp.covariance(z)  # (T n, T n)
-        variance, learned = np.diagonal(C).copy(), np.zeros((len(U), len(C)))
-        for t, u in enumerate(U):
-            start = t * self.n_contexts
-            context = self._best_open(u, variance[start : start + self.n_contexts])
-            column = C[start + context] - learned[:, start + context] @ learned
-            learned[t] = column / math.sqrt(max(column[start + context], 0.0) + gp.kernel.noise)
-            variance -= learned[t] ** 2
-            yield u, context
-
-    def _best_open(self, u: Array, merit: Array) -> int:
-        contexts = self._design.open_contexts(u)
-        return contexts[int(np.argmax(merit[contexts]))]
-
-    def _with_pending(self, gp: GaussianProcess, z: Array) -> GaussianProcess:
-        """The posterior for a decision about the configs z (k, d)."""
-        pending, points = self._evaluations.pending, self._evaluations.points
-        return self.model.with_pending(gp, pending, points, z)
 
     # telling
 
@@ -330,42 +231,56 @@ class Optimizer:
 
         Args:
             report: rank configs by their "robust" or "mean" posterior value, or by the robust
-                value of their scores "filled" up by the model; by default as the method does.
+                value of their scores, "completed" by the model; by default as the method does.
         """
+        return self._judge(report).recommend()
+
+    @one_thread
+    def scoring(self, report: Report | None = None) -> Scoring:
+        """How all evaluated configs are judged by now, for tables and reports: what they are judged
+        by, how they rank, and how unsure that is. What is told later does not change it.
+
+        Args:
+            report: as for `recommend`.
+        """
+        now = self._judge(report)
+        return replace(now, history=now.history.first(len(now.history)))
+
+    def _judge(self, report: Report | None = None) -> Scoring:
         if report is not None:
-            _one_of("report", report, get_args(Report))
-        return self._recommender.recommend(report)
+            _one_of("report", report, tuple(RULES))
+        return self._search.scoring(report)
 
     @one_thread
     def certainty(self) -> Certainty:
         """How sure the recommendation is. Looking changes nothing that is asked later."""
-        return self._recommender.certainty(self._rng(2**32 - 2))
+        return draw_certainty(self._judge(), self._rng(2**32 - 2))
 
     @one_thread
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and standard deviations of configs in every context, on the scale of
         the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
         """
-        return self._recommender.predict(configs)
+        return self._judge().predictions(configs)
 
     @one_thread
-    def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+    def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What evaluated configs are judged by in every context, on the scale of the scores told:
-        m configs -> (m, n). Posterior means, or for the report "filled" the scores where there are
-        some."""
-        return self._recommender.judged(configs)
+        m configs -> (m, n). Posterior means, or for the report "completed" the scores, completed
+        by the model where there are none."""
+        return self._judge().completed_scores(configs)
 
     def stop_reason(self) -> str | None:
         """Why to stop now by the rule `stop_when`, None to go on.
 
-        The certainty is looked at again after every twentieth part more scores, and not before
+        The certainty is checked again after every twentieth part more scores, and not before
         every context has had two beyond the initial ones.
         """
-        size, last = len(self._history), self.last_look
+        size, last = len(self._history), self.last_check
         if self.stop_when is None or size < self.n_initial + 2 * self.n_contexts:
             return None
         if (last is None or size >= last.next) and len(self._history.usable):
-            self.last_look = last = self.stop_when.look(self.certainty(), size, last)
+            self.last_check = last = self.stop_when.check(self.certainty(), size, last)
         return None if last is None else last.stop_reason
 
     # the model
@@ -378,17 +293,6 @@ class Optimizer:
     @last_fit.setter
     def last_fit(self, fit: Fit | None) -> None:
         self.model.last_fit = fit
-
-    def _kernel_family(self, kernel: str, contexts: int | Array) -> KernelFamily:
-        shape = SHAPES[_one_of("kernel", kernel, tuple(SHAPES))]
-        model: EmbeddedContexts | FreeFormContexts
-        if self.method.free_form:
-            model = FreeFormContexts(self.n_contexts)
-        elif isinstance(contexts, int):
-            model = EmbeddedContexts.folds(contexts)
-        else:
-            model = EmbeddedContexts.samples(contexts)
-        return KernelFamily(shape, model, self.space.n_features)
 
 
 def _said(reason: object) -> str:

@@ -1,42 +1,101 @@
-"""What to recommend from the posterior, how sure that is, and where good configs lie.
+"""The one place where configs are judged: by which scores, how they rank, what is recommended.
 
-| symbol | meaning                                          | shape  |
-|--------|--------------------------------------------------|--------|
-| means  | posterior means of configs in every context      | (m, n) |
-| seen   | robust value of draws at evaluated configs       | (T, k) |
-| top    | largest robust value of draws in the whole space | (T,)   |
+| symbol | meaning                                                          | shape  |
+|--------|------------------------------------------------------------------|--------|
+| m, n   | number of distinct configs, of contexts                          |        |
+| N      | number of evaluations                                            |        |
+| gains  | what configs are judged by, standardized, larger is better       | (m, n) |
+| q      | reference weights                                                | (n,)   |
+| p      | weights, one row a config                                        | (k, n) |
+
+| report    | judged by         | ranked by                                   |
+|-----------|-------------------|---------------------------------------------|
+| robust    | `PosteriorMeans`  | lowest mean over the set of weights         |
+| mean      | `PosteriorMeans`  | mean under the reference weights            |
+| completed | `CompletedScores` | lowest mean over the set of weights         |
+
+How sure a recommendation is, is told by draws around the same judgment: see `certainty`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from drbqo_ray.core.acquisition import RobustPaths
+from drbqo_ray.core import linalg
+from drbqo_ray.core.committee import Committee
 from drbqo_ray.core.gp import GaussianProcess
-from drbqo_ray.core.maximize import maximize
 from drbqo_ray.core.missing_scores import ScoreDraws
-from drbqo_ray.core.paths import draw_paths
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
+from drbqo_ray.core.surrogate import Base, Fit
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.optimizer.certainty import Certainty, certainty_of
 from drbqo_ray.optimizer.history import History
-from drbqo_ray.optimizer.methods import Report
-from drbqo_ray.optimizer.model import Model
-from drbqo_ray.records import Recommendation
+from drbqo_ray.records import Config, Recommendation
 from drbqo_ray.space.space import Space
-from drbqo_ray.types import Array, Indices
+from drbqo_ray.threads import one_thread
+from drbqo_ray.types import Array, Indices, Mask
+
+Report = Literal["robust", "mean", "completed"]
 
 INCUMBENTS = 8
 SHORTLIST = 64
 CONTENDING_PAIRS = 320
 SCORE_DRAWS = 128
-DRAWS, DRAWS_TOGETHER = 64, 16
+COMMITTEE_SIZE = 500  # of past judgments, of which a report makes many
+
+
+class ScoringRule(Protocol):
+    """What configs are judged by.
+
+    Attributes:
+        keeps_scores: whether a score that is there is known for good, and a missing one is known
+            only up to the noise of its evaluation.
+    """
+
+    keeps_scores: bool
+
+    def rows(self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array) -> Array:
+        """Rows (k, n) that configs are judged by.
+
+        Args:
+            gp: the posterior.
+            draws: what is expected of rows with missing scores.
+            z: the configs as model inputs (k, d).
+            scores: their standardized scores (k, n), NaN in contexts that have none.
+        """
+
+
+class PosteriorMeans:
+    """A config is judged by what the model expects of it in every context, scores smoothed."""
+
+    keeps_scores = False
+
+    def rows(self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array) -> Array:
+        """Posterior means (k, n)."""
+        return gp.means(z)
+
+
+class CompletedScores:
+    """A config is judged by the scores it has; where one is missing, by what the model expects."""
+
+    keeps_scores = True
+
+    def rows(self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array) -> Array:
+        """Scores (k, n), the missing ones filled in."""
+        return draws.completed(gp, z, scores)
+
+
+RULES: dict[Report, ScoringRule] = {
+    "robust": PosteriorMeans(),
+    "mean": PosteriorMeans(),
+    "completed": CompletedScores(),
+}
 
 
 @cache
@@ -48,195 +107,148 @@ def score_normals(n: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Recommender:
-    """Reads a model; changes nothing that is asked later.
+class Scoring:
+    """The judgment of all evaluated configs at one moment. Reading it changes nothing.
 
     Attributes:
-        model: the posterior.
-        history: what has been evaluated.
+        history: what has been evaluated, at least one score.
+        fit: hyperparameters and standardization.
+        gp: the posterior.
         space: the search space.
         uncertainty: the set of weights.
-        reference: weights of the contexts (n,).
-        report: how configs are ranked.
+        reference: q (n,).
+        report: how configs are judged and ranked.
         sign: 1 if larger scores are better, -1 if smaller ones are.
     """
 
-    model: Model
     history: History
+    fit: Fit
+    gp: GaussianProcess
     space: Space
     uncertainty: UncertaintySet
     reference: Array
     report: Report
     sign: float
 
-    def recommend(self, report: Report | None = None) -> Recommendation:
-        """The evaluated config with the best posterior value, without a failed fold."""
-        report = report or self.report
-        number, means = self._best(report)
-        fit, gp = self.model.current()
-        robust, weights = self.uncertainty.solve(means[None], self.reference)
-        covariance = gp.covariance(self.history.config_Z[[number]])
-        if report == "filled":
-            missing = np.isnan(self.history.table(np.array([number]))[0])
-            covariance = (covariance + gp.kernel.noise * np.eye(len(means))) * missing
-            covariance *= missing[:, None]
+    # what was evaluated
 
-        def user(value: float) -> float:
-            return float(self.sign * (fit.center + fit.scale * value))
+    @cached_property
+    def configs(self) -> list[Config]:
+        """The distinct configs, in the order first told; length m."""
+        return [dict(config) for config in self.history.configs]
 
-        stds = fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
-        return Recommendation(
-            config=dict(self.history.configs[number]),
-            robust_value=user(float(robust[0])),
-            mean_value=user(float(means @ self.reference)),
-            weights=[float(w) for w in weights[0]],
-            context_means=[user(float(m)) for m in means],
-            context_stds=[float(s) for s in stds],
-            std=fit.scale * math.sqrt(variance),
-        )
+    @property
+    def numbers(self) -> Indices:
+        """Number of the config of each evaluation (N,)."""
+        return self.history.numbers
 
-    def _best(self, report: Report) -> tuple[int, Array]:
-        """Number and means (n,) of the config to recommend."""
-        usable = self.history.usable
-        if not len(usable) or not self.history.n_ok:
-            raise NothingObserved(
-                "A recommendation needs a config with a score and without a failed fold. "
-                f"Got {len(self.history)} outcomes, none of such a config. "
-                "Tell some scores first, or look at the reasons in `observations`."
-            )
-        means = self._means(usable, report)
-        best = self._undisputed(usable, self._values(means, report), report)
-        return int(usable[best]), means[best]
+    @property
+    def contexts(self) -> Indices:
+        """Context of each evaluation (N,)."""
+        return self.history.c
 
-    def _undisputed(self, usable: Indices, values: Array, report: Report) -> int:
-        """Place of the config with the best of the values (k,) that other fits do not dispute."""
-        fit, _ = self.model.current()
-        x = self.history.config_Z[usable]
-        scores = (self.history.table(usable) - fit.center) / fit.scale
-        if report != "filled":
+    @cached_property
+    def scores(self) -> Array:
+        """Score of each evaluation on the user's scale, NaN where it failed (N,)."""
+        return self.sign * self.history.y
+
+    @cached_property
+    def usable(self) -> Mask:
+        """Which configs have no failed evaluation (m,)."""
+        usable = np.zeros(len(self.history.configs), dtype=bool)
+        usable[self.history.usable] = True
+        return usable
+
+    @one_thread
+    def after(self, size: int) -> Self:
+        """The judgment after the first `size` evaluations, at least one of them with a score, by
+        the hyperparameters of now."""
+        history = self.history.first(size)
+        y = (history.scores() - self.fit.center) / self.fit.scale
+        if self.gp.spread is not None:  # condensed data cannot be cut
+            gp = Base.of(self.gp.kernel, history.Z, history.c, y).gp
+        else:
+            L, X, c = self.gp.L[:size, :size], self.gp.X[:size], self.gp.c[:size]
+            gp = GaussianProcess(self.gp.kernel, X, c, y, L, self.gp.jitter)
+        fit = self.fit if size <= COMMITTEE_SIZE else replace(self.fit, rivals=(), weights=())
+        return replace(self, history=history, gp=gp, fit=fit)
+
+    # the table
+
+    @property
+    def rule(self) -> ScoringRule:
+        """What configs are judged by."""
+        return RULES[self.report]
+
+    @cached_property
+    def gains(self) -> Array:
+        """What all configs are judged by, standardized, larger is better (m, n)."""
+        return self.rows(np.arange(len(self.history.configs)))
+
+    @one_thread
+    def rows(self, numbers: Indices) -> Array:
+        """What configs (k,) are judged by, standardized, larger is better (k, n): by the rule, and
+        lowered where other fits dispute it."""
+        return self._rows(numbers) - self._surplus[numbers, None]
+
+    def _rows(self, numbers: Indices) -> Array:
+        z = self.history.config_Z[numbers]
+        return self.rule.rows(self.gp, self.score_draws, z, self.seen_scores(numbers))
+
+    @cached_property
+    def _surplus(self) -> Array:
+        """How far the rows of all configs are lowered, 0 where no other fit disputes them (m,)."""
+        surplus, usable = np.zeros(len(self.history.configs)), self.history.usable
+        if not self.fit.rivals or not len(usable):
+            return surplus
+        z, scores = self.history.config_Z[usable], self.seen_scores(usable)
+        if not self.rule.keeps_scores:
             scores = np.full(scores.shape, np.nan)
 
         def rank(gp: GaussianProcess, rows: Indices) -> Array:
-            known = np.where(np.isnan(scores[rows]), gp.means(x[rows]), scores[rows])
-            return self._values(known, report)
+            return self.values(np.where(np.isnan(scores[rows]), gp.means(z[rows]), scores[rows]))
 
         def expect(gp: GaussianProcess, rows: Indices) -> Array:
-            if report == "mean":
+            if self.report == "mean":
                 return rank(gp, rows)
-            return self.score_draws.robust(gp, x[rows], scores[rows], noise=0.0).mean(axis=1)
+            return self.score_draws.robust(gp, z[rows], scores[rows], noise=0.0).mean(axis=1)
 
-        return self.model.committee().best(values, rank, expect, len(self.reference))
+        values = self.values(self._rows(usable))
+        surplus[usable] = self._committee().surplus(values, rank, expect, len(self.reference))
+        return surplus
 
-    def _means(self, numbers: Indices, report: Report) -> Array:
-        """What configs are judged by, (k, n): posterior means, or scores filled up by the model."""
-        fit, gp = self.model.current()
-        if report != "filled":
-            return gp.means(self.history.config_Z[numbers])
-        scores = (self.history.table(numbers) - fit.center) / fit.scale
-        return self.score_draws.filled(gp, self.history.config_Z[numbers], scores)
+    def _committee(self) -> Committee:
+        """The posterior, and those of the rivals of its hyperparameters."""
+        y = (self.history.scores() - self.fit.center) / self.fit.scale
+        kernels = [self.gp.kernel.family.unpack(np.array(rival)) for rival in self.fit.rivals]
+        rivals = [Base.of(kernel, self.history.Z, self.history.c, y).gp for kernel in kernels]
+        return Committee((self.gp, *rivals), self.fit.weights)
+
+    def seen_scores(self, numbers: Indices) -> Array:
+        """Standardized mean scores of configs (k,), NaN in contexts that have none (k, n)."""
+        return (self.history.table(numbers) - self.fit.center) / self.fit.scale
 
     @property
     def score_draws(self) -> ScoreDraws:
-        """How rows of scores are judged."""
+        """What is expected of rows with missing scores."""
         return ScoreDraws(self.uncertainty, self.reference, score_normals(len(self.reference)))
 
-    def contenders(self) -> tuple[Indices, Array]:
-        """Numbers (k,) of configs that may be the best, and their standardized scores (k, n),
-        NaN in folds that are missing."""
-        numbers = np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
-        most = max(1, CONTENDING_PAIRS // len(self.reference))
-        if len(numbers) > most:
-            values = self._values(self._means(numbers, "robust"), "robust")
-            numbers = numbers[np.argsort(-values, kind="stable")[:most]]
-        fit, _ = self.model.current()
-        return numbers, (self.history.table(numbers) - fit.center) / fit.scale
+    def robust(self, gains: Array) -> tuple[Array, Array]:
+        """Robust values (k,) and worst-case weights (k, n) of standardized rows (k, n)."""
+        return self.uncertainty.solve(gains, self.reference)
 
-    def _values(self, means: Array, report: Report) -> Array:
-        """Values (m,) that a report rule ranks configs by, from means (m, n)."""
-        if report == "mean":
-            return means @ self.reference
-        return self.uncertainty.solve(means, self.reference)[0]
+    def values(self, gains: Array) -> Array:
+        """Values (k,) that configs are ranked by, from standardized rows (k, n)."""
+        return gains @ self.reference if self.report == "mean" else self.robust(gains)[0]
 
-    def incumbents(self, gp: GaussianProcess) -> Array:
-        """The best few configs so far as snapped points (m, p).
+    def estimates(self, gains: npt.ArrayLike) -> Array:
+        """Standardized values of any shape on the user's scale."""
+        return self.sign * (self.fit.center + self.fit.scale * np.asarray(gains, dtype=np.float64))
 
-        Only configs that did well in some context are looked at, so that the cost does not
-        grow with the square of the data.
-        """
-        numbers = self.history.best_rows(SHORTLIST)
-        values = self._values(gp.means(self.history.config_Z[numbers]), self.report)
-        order = np.argsort(-values, kind="stable")
-        return np.asarray(self.history.U[numbers[order[:INCUMBENTS]]])
-
-    def certainty(self, rng: np.random.Generator) -> Certainty:
-        """How sure the recommendation is, from DRAWS draws of the posterior; robust values are
-        compared, whatever the method reports."""
-        best, _ = self._best(self.report)
-        fit, _ = self.model.current()
-        rivals = np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
-        numbers = np.array([best, *rivals[rivals != best]])
-        draws = [self._robust_draws(numbers, rng) for _ in range(DRAWS // DRAWS_TOGETHER)]
-        values = np.concatenate(draws)
-        found = certainty_of(values[:, :-1], values[:, -1], 0)
-        ends = sorted(self.sign * (fit.center + fit.scale * end) for end in found.interval)
-        return Certainty(found.probability, (ends[0], ends[1]), fit.scale * found.loss)
-
-    def _robust_draws(self, numbers: Indices, rng: np.random.Generator) -> Array:
-        """Draws of the robust values of k configs, the recommended one first, and of the best
-        config of each draw, (T, k + 1).
-
-        Where configs are judged by their scores, those that are there stay, and the missing ones
-        are drawn with their noise.
-        """
-        _, gp = self.model.current()
-        paths = draw_paths(gp, [rng] * DRAWS_TOGETHER)
-        robust = RobustPaths(paths, self.uncertainty, self.reference)
-        U = maximize(robust, self.space, self.incumbents(gp), rng, lean=True)
-        new, _ = paths.with_gradient(self.space.features(U), np.arange(len(U)))  # (T, n)
-        seen = paths.approximate(self.history.config_Z[numbers])  # (T, k, n)
-        rows = np.concatenate([seen, new[:, None]], axis=1)
-        if self.report == "filled":
-            rows += math.sqrt(gp.kernel.noise) * rng.standard_normal(rows.shape)
-            rows[:, :-1] = self._with_scores(rows[:, :-1], numbers)
-            rows[:, -1] = self._best_of_draws(rows, numbers, U)
-        values = self._values(rows.reshape(-1, len(self.reference)), "robust")
-        return values.reshape(rows.shape[:2])
-
-    def _best_of_draws(self, rows: Array, numbers: Indices, U: Array) -> Array:
-        """Draws of scores (T, n) of the best config of each draw, at U (T, p), from draws
-        (T, k + 1, n) of those of k configs and of it.
-
-        A config that was seen before is the same one here: it has its scores, and among the k the
-        same draws of missing ones. A failed fold rules it out, so the recommended one, the first
-        of the k, stands in its place.
-        """
-        usable, best = set(self.history.usable.tolist()), rows[:, -1].copy()
-        for t, u in enumerate(U):
-            number = self.history.number_of(self.space.to_unit(self.space.from_unit(u)))
-            if number is None:
-                continue
-            place = np.flatnonzero(numbers == number) if number in usable else [0]
-            if len(place):
-                best[t] = rows[t, place[0]]
-            else:
-                best[t] = self._with_scores(best[t], np.array([number]))[0]
-        return best
-
-    def _with_scores(self, draws: Array, numbers: Indices) -> Array:
-        """Draws of scores (..., k, n) of k configs, with the scores that are there in place."""
-        fit, _ = self.model.current()
-        scores = (self.history.table(numbers) - fit.center) / fit.scale
-        return np.where(np.isnan(scores), draws, scores)
-
-    def judged(self, configs: Sequence[Mapping[str, Any]]) -> Array:
-        """What m evaluated configs are judged by, on the user's scale, (m, n)."""
-        if not self.history.n_ok:
-            raise NothingObserved("Configs are judged by scores. Got none. Tell some scores first.")
-        fit, _ = self.model.current()
-        numbers = [self._number(config) for config in configs]
-        rows = self._means(np.array(numbers, dtype=np.int64), self.report)
-        return np.asarray(self.sign * (fit.center + fit.scale * rows))
+    def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+        """What m evaluated configs are judged by, on the user's scale (m, n)."""
+        numbers = np.array([self._number(config) for config in configs], dtype=np.int64)
+        return self.estimates(self.rows(numbers))
 
     def _number(self, config: Mapping[str, Any]) -> int:
         number = self.history.number_of(self.space.to_unit(self.space.validate(config)))
@@ -246,12 +258,182 @@ class Recommender:
             )
         return number
 
-    def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
+    def judge(
+        self, configs: Sequence[Mapping[str, Any]], scores: Array, trained: Mask
+    ) -> JudgedRows:
+        """Configs judged by given scores (m, n), larger is better, in the contexts they were
+        `trained` in (m, n), whatever else was told of them, and elsewhere as ever."""
+        rows = np.where(trained, scores, self.completed_scores(configs))
+        return JudgedRows(rows, self.uncertainty, self.reference, self.report == "mean")
+
+    # what to recommend, and what to look at next
+
+    def best(self) -> int:
+        """Number of the config to recommend: the best one without a failed evaluation."""
+        return self._best_row()[0]
+
+    def _best_row(self) -> tuple[int, Array]:
+        usable = self.history.usable
+        if not len(usable):
+            raise NothingObserved(
+                "A recommendation needs a config with a score and without a failed fold. "
+                f"Got {len(self.history)} outcomes, none of such a config. "
+                "Tell some scores first, or look at the reasons in `observations`."
+            )
+        rows = self.rows(usable)
+        best = int(np.argmax(self.values(rows)))
+        return int(usable[best]), rows[best]
+
+    @one_thread
+    def recommend(self) -> Recommendation:
+        """The best config, with what it is judged by on the user's scale."""
+        number, row = self._best_row()
+        robust, weights = self.robust(row[None])
+        covariance = self._judged_covariance(np.array([number]))
+        stds = self.fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
+        return Recommendation(
+            config=dict(self.history.configs[number]),
+            robust_value=float(self.estimates(robust[0])),
+            mean_value=float(self.estimates(row @ self.reference)),
+            weights=[float(w) for w in weights[0]],
+            context_means=[float(mean) for mean in self.estimates(row)],
+            context_stds=[float(std) for std in stds],
+            std=self.fit.scale * math.sqrt(variance),
+        )
+
+    def shortlist(self) -> Indices:
+        """Numbers of configs without a failed evaluation that did well in some context."""
+        return np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
+
+    def contenders(self) -> tuple[Indices, Array]:
+        """Numbers (k,) of configs that may be the best, and their standardized scores (k, n),
+        NaN in contexts that have none."""
+        numbers = self.shortlist()
+        most = max(1, CONTENDING_PAIRS // len(self.reference))
+        if len(numbers) > most:
+            values = self.robust(self.predict(self.history.config_Z[numbers]))[0]
+            numbers = numbers[np.argsort(-values, kind="stable")[:most]]
+        return numbers, self.seen_scores(numbers)
+
+    def incumbents(self) -> Array:
+        """The few configs that the model holds for the best as snapped points (m, p).
+
+        Only configs that did well in some context are looked at, so that the cost does not
+        grow with the square of the data.
+        """
+        numbers = self.history.best_rows(SHORTLIST)
+        values = self.values(self.predict(self.history.config_Z[numbers]))
+        order = np.argsort(-values, kind="stable")
+        return np.asarray(self.history.U[numbers[order[:INCUMBENTS]]])
+
+    # what the model says of any config, and how unsure all of this is
+
+    @one_thread
+    def predict(self, z: Array) -> Array:
+        """Standardized posterior means (k, n) at model inputs (k, d)."""
+        return self.gp.means(z)
+
+    @one_thread
+    def predictions(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and deviations of m configs on the user's scale, (m, n) each."""
-        if not self.history.n_ok:
-            raise NothingObserved("A prediction needs a score. Got none. Tell some scores first.")
         points = [self.space.to_unit(self.space.validate(config)) for config in configs]
         z = self.space.features(np.reshape(points, (len(points), len(self.space))))
-        fit, gp = self.model.current()
-        means = self.sign * (fit.center + fit.scale * gp.means(z))
-        return means, fit.scale * np.sqrt(gp.variances(z))
+        return self.estimates(self.predict(z)), self.fit.scale * np.sqrt(self.gp.variances(z))
+
+    @one_thread
+    def stds(self, z: Array, p: Array) -> Array:
+        """Posterior deviation (k,) on the user's scale of sum_i p_i f(x, i): (k, d), (k, n)."""
+        if not len(z):
+            return np.empty(0)
+        kernel = self.gp.kernel
+        v, _ = kernel.blend(z, self.gp.X, self.gp.c, p)  # (k, N)
+        half = linalg.forward(self.gp.L, v.T)  # (N, k)
+        prior = np.einsum("ki,ij,kj->k", p, kernel.B, p)
+        variance = prior - np.einsum("Nk,Nk->k", half, half)
+        return np.asarray(self.fit.scale * np.sqrt(np.maximum(variance, 0.0)))
+
+    def judged_stds(self, numbers: npt.ArrayLike, p: Array) -> Array:
+        """Deviation (k,) on the user's scale of what configs (k,) are judged by, averaged with
+        weights p (k, n). Scores that are there are known; missing ones have their noise as well."""
+        chosen = np.asarray(numbers, dtype=np.int64)
+        unknown, noise = self._unknown(chosen, p)
+        return np.hypot(self.stds(self.history.config_Z[chosen], unknown), np.sqrt(noise))
+
+    @one_thread
+    def gap_std(self, one: int, other: int, p: Array) -> float:
+        """Deviation, on the user's scale, of the difference of two configs as they are judged, each
+        averaged with its own row of weights p (2, n)."""
+        covariance = self.gp.covariance(self.history.config_Z[[one, other]])  # (2 n, 2 n)
+        unknown, noise = self._unknown(np.array([one, other]), p)
+        weights = np.concatenate([unknown[0], -unknown[1]])
+        variance = self.fit.scale**2 * (weights @ covariance @ weights) + noise.sum()
+        return float(np.sqrt(max(variance, 0.0)))
+
+    @property
+    def noise_std(self) -> float:
+        """Deviation of the noise of one evaluation on the user's scale."""
+        return float(self.fit.scale * np.sqrt(self.gp.kernel.noise))
+
+    def _unknown(self, numbers: Indices, p: Array) -> tuple[Array, Array]:
+        """Weights p (k, n) of configs without the contexts whose scores are known, and the variance
+        (k,) that the noise of the others adds, on the user's scale."""
+        if not self.rule.keeps_scores:
+            return p, np.zeros(len(numbers))
+        unknown = p * np.isnan(self.seen_scores(numbers))
+        return unknown, self.noise_std**2 * (unknown**2).sum(axis=1)
+
+    def _judged_covariance(self, number: Indices) -> Array:
+        """Covariance (n, n), standardized, of what one config (1,) is judged by."""
+        covariance = self.gp.covariance(self.history.config_Z[number])
+        if not self.rule.keeps_scores:
+            return covariance
+        missing = np.isnan(self.seen_scores(number)[0])
+        covariance = (covariance + self.gp.kernel.noise * np.eye(len(missing))) * missing
+        return np.asarray(covariance * missing[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRows:
+    """Complete rows of scores, judged as a full cross-validation judges them.
+
+    Means are computed as numpy's average, so that they are the `mean_test_score` of scikit-learn
+    to the last bit and ties are the same.
+
+    Attributes:
+        rows: scores (m, n), larger is better; a row with a NaN cannot win.
+        uncertainty: the set of weights.
+        reference: weights of the contexts (n,).
+        by_mean: whether configs rank by their mean, not by their robust value.
+    """
+
+    rows: Array
+    uncertainty: UncertaintySet
+    reference: Array
+    by_mean: bool
+
+    def robust(self, uncertainty: UncertaintySet | None = None) -> tuple[Array, Array]:
+        """Robust values (m,) and worst-case weights (m, n), by another set than the search's own
+        if one is given; NaN for configs that cannot win."""
+        usable = np.isfinite(self.rows).all(axis=1)
+        values, weights = np.full(len(self.rows), np.nan), np.full(self.rows.shape, np.nan)
+        if usable.any():
+            found = (uncertainty or self.uncertainty).solve(self.rows[usable], self.reference)
+            values[usable], weights[usable] = found
+        flat = usable & (weights == weights[:, :1]).all(axis=1)
+        return np.where(flat, self.means, values), weights
+
+    @property
+    def means(self) -> Array:
+        """Mean over all contexts (m,)."""
+        return np.asarray(np.average(self.rows, axis=1))
+
+    @cached_property
+    def values(self) -> Array:
+        """What configs are ranked by (m,), NaN for one that cannot win."""
+        return self.means if self.by_mean else self.robust()[0]
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a config that can win."""
+        return bool(np.isfinite(self.values).any())

@@ -17,12 +17,12 @@ CURE = 'Write e.g. "loss < 0.002" or "probability > 0.95".'
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a stop rule remembers of its last look at the certainty.
+class StopCheck:
+    """What a stop rule remembers of its last check of the certainty.
 
     Attributes:
-        passed: looks in a row, this one included, at which the limit was passed.
-        next: outcomes at which it looks again.
+        passed: checks in a row, this one included, at which the limit was passed.
+        next: outcomes at which it checks again.
         stop_reason: what it said, None to go on.
     """
 
@@ -35,9 +35,9 @@ class Look:
         return asdict(self)
 
     @staticmethod
-    def from_dict(plain: Mapping[str, Any]) -> Look:
-        """The look with this plain-data form."""
-        return Look(plain["passed"], plain["next"], plain["stop_reason"])
+    def from_dict(plain: Mapping[str, Any]) -> StopCheck:
+        """The check with this plain-data form."""
+        return StopCheck(plain["passed"], plain["next"], plain["stop_reason"])
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class StopRule:
             return certainty.loss < self.limit
         return certainty.probability > self.limit
 
-    def look(self, certainty: Certainty, evaluations: int, last: Look | None) -> Look:
-        """What to remember of a look after so many evaluations; the last one came before it."""
+    def check(self, certainty: Certainty, evaluations: int, last: StopCheck | None) -> StopCheck:
+        """What to remember of a check after so many evaluations; the last one came before it."""
         passed = (last.passed if last else 0) + 1 if self.reached(certainty) else 0
         reason = self.reason(certainty, evaluations) if passed >= 2 else None
-        return Look(passed, evaluations + max(1, evaluations // 20), reason)
+        return StopCheck(passed, evaluations + max(1, evaluations // 20), reason)
 
     def reason(self, certainty: Certainty, evaluations: int) -> str:
         """Why the search stops, as one sentence."""

@@ -3,9 +3,9 @@
 facts            everything the page shows, as plain numbers: `gather`
 posterior        what the model believes; the one module that looks into the optimizer
 verdict, health  the answer in words, and what may be wrong with it
-ranking, heat_map, fold_weights, radius_path, pareto, incumbent, importance, timeline,
-failures         one module a panel
-draw             the pictures, as SVG
+panel            what a panel is
+panels           one module a panel: its data, its SVG, its matplotlib plot, its caption
+draw             what pictures are made of: axes, SVG elements, HTML templates, colors
 page             the facts as HTML
 watch            the page of a run that goes on, served on loopback
 """

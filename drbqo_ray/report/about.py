@@ -39,3 +39,30 @@ class About:
     fold_labels: tuple[str, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     reproduce: tuple[Snippet, ...] = ()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What is known of the time of one evaluation.
+
+    Attributes:
+        id: its suggestion.
+        seconds: how long it ran.
+        node: where it ran, None when unknown.
+        asked_at: when it was suggested, seconds into the run; None when unknown.
+        told_at: when its outcome was recorded, seconds into the run; None when unknown.
+        attempts: how often it was started.
+        ok: whether it gave a score.
+        context: its fold.
+        cause: why it failed, in one word, None when it did not.
+    """
+
+    id: int
+    seconds: float
+    node: str | None = None
+    asked_at: float | None = None
+    told_at: float | None = None
+    attempts: int = 1
+    ok: bool = True
+    context: int = 0
+    cause: str | None = None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from drbqo_ray.core.sets.catalog import Expectation, WorstCase
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import BAND
-from drbqo_ray.report.failures import Failures
-from drbqo_ray.report.fold_weights import FoldWeights
-from drbqo_ray.report.importance import Importance, gain_from
+from drbqo_ray.report.panels.failures import Failures
+from drbqo_ray.report.panels.parameters import Importance, gain_from
+from drbqo_ray.report.panels.ranking import Ranking
+from drbqo_ray.report.panels.weights import FoldWeights
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.radius_path import family_of
-from drbqo_ray.report.ranking import Ranking
 from drbqo_ray.report.wording import count, name_text, percent, short, value_text
 from drbqo_ray.space.parameters import Choice, Parameter
 
@@ -176,16 +173,17 @@ def _radius(optimizer: Optimizer) -> HealthCheck:
             "There is one fold, so the robust score is the mean score.",
             "Use at least 3 folds to see what robustness changes.",
         )
-    family = family_of(optimizer.uncertainty, optimizer.reference)
-    if family is None or isinstance(optimizer.uncertainty, (Expectation, WorstCase)):
-        return HealthCheck("radius", True, f"The set: {describe_set(optimizer)}; it has no radius.")
+    set = optimizer.uncertainty
+    family = set.family(optimizer.reference)
+    if family is None or family.kind != set.kind:
+        return HealthCheck("radius", True, f"The set: {set.describe()}; it has no radius.")
     limit = f"the limit at which only the worst fold counts is {short(family.high)}"
     if family.own < family.high * (1 - 1e-12):
-        return HealthCheck("radius", True, f"The set: {describe_set(optimizer)}; {limit}.")
+        return HealthCheck("radius", True, f"The set: {set.describe()}; {limit}.")
     return HealthCheck(
         "radius",
         False,
-        f"The set reaches beyond the simplex: {describe_set(optimizer)}, but {limit}.",
+        f"The set reaches beyond the simplex: {set.describe()}, but {limit}.",
         "Choose a smaller one to hedge between folds, or WorstCase() to say what you mean.",
     )
 
@@ -201,26 +199,3 @@ def _failed(failures: Failures) -> HealthCheck:
         f"{found}, most of them on fold {worst}; a config with a failed fold is never recommended.",
         "See the failures below, fix the objective, and resume the run.",
     )
-
-
-def describe_set(optimizer: Optimizer) -> str:
-    """The uncertainty set in words."""
-    plain = optimizer.uncertainty.to_dict()
-    size = plain.get("radius", plain.get("alpha"))
-    names = {
-        "expectation": "the reference weights alone",
-        "worst-case": "any weights",
-        "chi-square": "chi-square ball of radius",
-        "kl": "Kullback-Leibler ball of radius",
-        "total-variation": "total variation ball of radius",
-        "cvar": "CVaR of the worst share",
-        "wasserstein": "Wasserstein ball of radius",
-        "mmd": "MMD ball of radius",
-    }
-    words = names.get(optimizer.uncertainty.kind, optimizer.uncertainty.kind)
-    return words if size is None else f"{words} {short(size, 4)}"
-
-
-def warnings(checks: tuple[HealthCheck, ...]) -> Iterator[HealthCheck]:
-    """The checks that found something."""
-    return (check for check in checks if not check.ok)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbqo_ray.records import BAND
-from drbqo_ray.report.failures import Failures
+from drbqo_ray.report.panels.failures import Failures
+from drbqo_ray.report.panels.ranking import ConfigRow, Ranking
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.ranking import ConfigRow, Ranking
 from drbqo_ray.report.wording import Decimals, config_text, count, short, with_band
 
 ROUNDING = 1e-9

@@ -10,7 +10,7 @@ from typing import Any
 from drbqo_ray.records import Config
 from drbqo_ray.runtime.terminal import printable
 
-VALUE_LIMIT = 60
+VALUE_LIMIT, LONG_VALUE = 60, 1000
 NAME_LIMIT = 60
 
 

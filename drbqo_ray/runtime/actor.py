@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import ray
@@ -19,10 +18,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from drbqo_ray.errors import DrbqoError
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.runtime.coordinator import Coordinator, Final, Snapshot
+from drbqo_ray.runtime.coordinator import Coordinator, Final, Snapshot, open_coordinator
 from drbqo_ray.storage.location import RunLocation
-from drbqo_ray.storage.mirror import ObjectStoreMirror
-from drbqo_ray.storage.outcome import Outcome
 
 GROUPS = {"ask": 2, "tell": 1, "watch": 4}
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,13 +39,9 @@ class RunActor:
         self._incarnation = uuid.uuid4().hex
         self._started: dict[tuple[int, int], float] = {}
         self._coordinator: Coordinator | None = None
-        self._mirror: ObjectStoreMirror | None = None
         self._error: DrbqoError | None = None
         try:
-            self._coordinator = Coordinator(Path(place.directory), problem, n_evaluations, session)
-            if place.remote is not None:
-                self._mirror = ObjectStoreMirror(place.remote, place.name, place.directory)
-                self._mirror.start()
+            self._coordinator = open_coordinator(place, problem, n_evaluations, session)
         except DrbqoError as error:
             self._error = error
 
@@ -70,7 +63,7 @@ class RunActor:
         return self._open.take(first, count, slots)
 
     @_in_group("tell")
-    def tell(self, outcomes: list[Outcome]) -> list[Observation]:
+    def tell(self, outcomes: list[Observation]) -> list[Observation]:
         """See `Coordinator.tell`."""
         observed = self._open.tell(outcomes)
         for outcome in outcomes:
@@ -101,12 +94,8 @@ class RunActor:
 
     @_in_group("ask")
     def finish(self, reason: str, stop_reason: str | None) -> Final:
-        """See `Coordinator.finish`; the copy in an object store is completed too."""
-        final = self._open.finish(reason, stop_reason)
-        if self._mirror is not None:
-            self._mirror.close()
-            self._mirror = None
-        return final
+        """See `Coordinator.finish`."""
+        return self._open.finish(reason, stop_reason)
 
     @_in_group("watch")
     def close(self) -> None:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ import numpy as np
 
 from drbqo_ray.errors import JournalError, RunFailed, UnknownSuggestion
 from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.evaluations import own_copy
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.runtime.background_fit import BackgroundFit
 from drbqo_ray.runtime.lookahead import Lookahead
 from drbqo_ray.storage.journal import Journal
-from drbqo_ray.storage.location import open_when_free
-from drbqo_ray.storage.outcome import Outcome
-from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer
+from drbqo_ray.storage.location import RunLocation, open_when_free
+from drbqo_ray.storage.mirror import ObjectStoreMirror
+from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer, told_entry
 
 LOCK_PATIENCE_SECONDS = 10.0
 BATCH = 32
@@ -60,7 +61,6 @@ class Final:
 
     recommendation: Recommendation | None
     observations: list[Observation]
-    outcomes: list[Outcome]
     certainty: Certainty | None = None
     n_folds: int = 0
 
@@ -73,10 +73,16 @@ class Coordinator:
         problem: what the run is about.
         n_evaluations: suggestions to hand out in all.
         session: plain data about this session for the journal.
+        mirror: a copy of the journal elsewhere that is kept up, None without one.
     """
 
     def __init__(
-        self, directory: Path, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+        self,
+        directory: Path,
+        problem: RunProblem,
+        n_evaluations: int,
+        session: dict[str, Any],
+        mirror: ObjectStoreMirror | None = None,
     ) -> None:
         self._clock_start = time.monotonic()
         self._problem = problem
@@ -89,12 +95,12 @@ class Coordinator:
         self._offset = run.seconds
         self._journal.append("session", {"at": self._at(), **session, **_versions()})
         self._applied = len(run.outcomes)
-        self._inbox: deque[Outcome] = deque()
+        self._inbox: deque[Observation] = deque()
         self._requested = 0
         self._slots = 1
         self._pace = Lookahead()
         self._fits = BackgroundFit()
-        look = self._optimizer.last_look
+        look = self._optimizer.last_check
         self._stop_reason = None if look is None else look.stop_reason
         self._looked = 0.0
         self._best: Recommendation | None = None
@@ -109,6 +115,9 @@ class Coordinator:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._think, name="thinking", daemon=True)
         self._thread.start()
+        self._mirror = mirror
+        if mirror is not None:
+            mirror.start()
 
     # called by the driver
 
@@ -165,15 +174,16 @@ class Coordinator:
         with self._changed:
             return self._stop_reason
 
-    def tell(self, outcomes: Sequence[Outcome]) -> list[Observation]:
+    def tell(self, outcomes: Sequence[Observation]) -> list[Observation]:
         """Record outcomes for good; returns them once they are on the disk.
 
+        Each gets the config of its suggestion, whatever config it came with.
         An outcome that was told before changes nothing. A different one for the same suggestion
         is written to the journal as a conflict and not used; the first one is returned.
         """
         with self._telling:
             self._check()
-            new, entries = self._sorted_out([outcome.checked() for outcome in outcomes])
+            new, entries = self._sorted_out(outcomes)
             self._journal.append_many(entries)
             with self._changed:
                 self._outcomes.update(new)
@@ -183,7 +193,7 @@ class Coordinator:
                     if self._best_watched:
                         self._best_due = self._best_rest
                 self._changed.notify_all()
-            return [self._outcomes[o.id].observation(self._suggestions[o.id]) for o in outcomes]
+            return [own_copy(self._outcomes[outcome.id]) for outcome in outcomes]
 
     def best(self) -> dict[str, Any]:
         """The best config so far, its robust value and spread; empty before there is one.
@@ -205,7 +215,7 @@ class Coordinator:
         }
 
     def finish(self, reason: str, stop_reason: str | None = None) -> Final:
-        """Write why the run stops, close the journal, and say what came of the run.
+        """Write why the run stops, close the journal and its copy, and say what came of the run.
 
         Args:
             reason: "finished", "interrupted" or "failed".
@@ -217,7 +227,9 @@ class Coordinator:
                 self._requested = 0
                 self._final_wanted = True
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._final is not None or self._fault is not None)
+                self._changed.wait_for(
+                    lambda: self._final is not None or self._fault is not None or self._closed
+                )
             if self._final is None:
                 self._check()
         with self._telling:
@@ -225,6 +237,9 @@ class Coordinator:
                 why = {} if stop_reason is None else {"stop_reason": stop_reason}
                 self._journal.append("finish", {"reason": reason, "at": self._at(), **why})
         self.close()
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
         assert self._final is not None
         return self._final
 
@@ -252,10 +267,10 @@ class Coordinator:
             raise JournalError("The run is closed. Resume it to go on.")
 
     def _sorted_out(
-        self, outcomes: list[Outcome]
-    ) -> tuple[dict[int, Outcome], list[tuple[str, dict[str, Any]]]]:
+        self, outcomes: Sequence[Observation]
+    ) -> tuple[dict[int, Observation], list[tuple[str, dict[str, Any]]]]:
         """The outcomes that are news, and the journal entries to make."""
-        new: dict[int, Outcome] = {}
+        new: dict[int, Observation] = {}
         entries = []
         for outcome in outcomes:
             if not 0 <= outcome.id < len(self._suggestions):
@@ -264,10 +279,11 @@ class Coordinator:
                 )
             earlier = self._outcomes.get(outcome.id) or new.get(outcome.id)
             if earlier is None:
-                new[outcome.id] = outcome
-                entries.append(outcome.entry(self._at()))
+                config = self._suggestions[outcome.id].config
+                new[outcome.id] = replace(outcome, config=config)
+                entries.append(told_entry(outcome, self._at()))
             elif not outcome.agrees_with(earlier):
-                entries.append(("conflict", outcome.entry(self._at())[1]))
+                entries.append(("conflict", told_entry(outcome, self._at())[1]))
         return new, entries
 
     def _think(self) -> None:
@@ -319,9 +335,9 @@ class Coordinator:
         if self._stop_reason is not None:
             return
         start = time.monotonic()
-        before = self._optimizer.last_look
+        before = self._optimizer.last_check
         reason = self._optimizer.stop_reason()
-        look = self._optimizer.last_look
+        look = self._optimizer.last_check
         if look is not None and look != before:
             self._journal.append("look", {"told": self._applied, **look.to_dict()})
         self._looked += time.monotonic() - start
@@ -381,16 +397,23 @@ class Coordinator:
         self._optimizer.last_fit = self._optimizer.last_fit  # forget a posterior of an older fit
         found, certainty = recommend(self._optimizer), how_sure(self._optimizer)
         with self._changed:
-            outcomes = list(self._outcomes.values())
             self._final = Final(
                 recommendation=found,
-                observations=[o.observation(self._suggestions[o.id]) for o in outcomes],
-                outcomes=outcomes,
+                observations=[own_copy(outcome) for outcome in self._outcomes.values()],
                 certainty=certainty,
                 n_folds=self._optimizer.n_contexts,
             )
             self._final_wanted = False
             self._changed.notify_all()
+
+
+def open_coordinator(
+    place: RunLocation, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+) -> Coordinator:
+    """The coordinator of the run in a place, with the copy in an object store if it has one."""
+    remote = place.remote
+    mirror = None if remote is None else ObjectStoreMirror(remote, place.name, place.directory)
+    return Coordinator(place.directory, problem, n_evaluations, session, mirror)
 
 
 def _versions() -> dict[str, str]:

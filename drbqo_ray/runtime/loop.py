@@ -1,4 +1,4 @@
-"""The loop that keeps every slot of the cluster busy with the evaluations of one or many runs."""
+"""The loop that keeps every slot of an executor busy with the evaluations of one or many runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-import ray
-
+from drbqo_ray.runtime.executor import Executor
 from drbqo_ray.runtime.interrupts import Interrupts
 from drbqo_ray.runtime.session import Session
-from drbqo_ray.runtime.slots import Slots
 
 TICK_SECONDS = 0.2
 FAST_TICK_SECONDS = 0.05
@@ -24,15 +22,15 @@ class Loop:
 
     Args:
         openers: each opens the session of one run.
-        slots: how many evaluations run at a time.
+        executor: where they are worked on.
         fast: whether the clock is looked at often, for short time limits.
     """
 
     def __init__(
-        self, openers: Iterable[Callable[[], Session]], slots: Slots, fast: bool = False
+        self, openers: Iterable[Callable[[], Session]], executor: Executor, fast: bool = False
     ) -> None:
         self._waiting = deque(openers)
-        self._slots = slots
+        self._executor = executor
         self._tick = FAST_TICK_SECONDS if fast else TICK_SECONDS
         self._active: list[Session] = []
         self._stop_at: float | None = None
@@ -53,14 +51,14 @@ class Loop:
             return interrupts.stopping
 
     def _step(self, interrupts: Interrupts) -> None:
-        self._slots.refresh()
-        self._admit()
+        slots = self._executor.slots
+        self._admit(slots)
         if interrupts.stopping:
             self._stop()
-        free = self._slots.count - sum(session.running for session in self._active)
+        free = slots - sum(session.running for session in self._active)
         for session in self._active:
             before = session.running
-            session.pump(self._slots.count, free)
+            session.pump(slots, free)
             free -= session.running - before
         for session in self._ready():
             session.tick()
@@ -68,9 +66,9 @@ class Loop:
         # Whoever came last goes first next time, so that runs share the slots.
         self._active = self._active[1:] + self._active[:1]
 
-    def _admit(self) -> None:
+    def _admit(self, slots: int) -> None:
         """Open sessions: one per slot, and a few more to evaluate while others think."""
-        most = self._slots.count + max(1, self._slots.count // 4)
+        most = slots + max(1, slots // 4)
         while self._waiting and len(self._active) < most:
             self._active.append(self._waiting.popleft()())
 
@@ -90,15 +88,10 @@ class Loop:
 
     def _ready(self) -> list[Session]:
         """Wait a moment, let sessions take what is ready, and return all of them."""
-        owner = {ref: session for session in self._active for ref in session.references}
+        owner = {ticket: session for session in self._active for ticket in session.tickets}
         if not owner:
             time.sleep(self._tick)
             return self._active
-        references = list(owner)
-        ready, rest = ray.wait(references, num_returns=1, timeout=self._tick)
-        if ready and rest:
-            more, _ = ray.wait(rest, num_returns=len(rest), timeout=0)
-            ready += more
-        for reference in ready:
-            owner[reference].on_ready(reference)
+        for ticket in self._executor.poll(list(owner), self._tick):
+            owner[ticket].on_ready(ticket)
         return self._active

@@ -11,7 +11,6 @@ from typing import Any
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.problem import RunProblem
-from drbqo_ray.runtime.slots import check_resources
 from drbqo_ray.storage.location import RunLocation
 
 
@@ -91,6 +90,26 @@ class Plan:
             "max_consecutive_failures": limits.max_consecutive_failures,
             "stop_when": self.stop_when,
         }
+
+
+def check_resources(resources: Mapping[str, float]) -> dict[str, float]:
+    """What one evaluation needs, CPU 1 unless said; InvalidInput when it makes no sense."""
+    good = isinstance(resources, Mapping) and all(
+        isinstance(name, str)
+        and name
+        and isinstance(amount, numbers.Real)
+        and not isinstance(amount, bool)
+        and math.isfinite(amount)
+        and amount >= 0
+        for name, amount in resources.items()
+    )
+    if not good or "object_store_memory" in resources:
+        raise InvalidInput(
+            "Resources are a dict of name -> amount >= 0 that one evaluation needs.",
+            resources,
+            'Pass e.g. {"CPU": 2, "GPU": 1, "memory": 4e9}.',
+        )
+    return {"CPU": 1.0, **{name: float(amount) for name, amount in resources.items()}}
 
 
 def _count(name: str, value: object, least: int) -> int:

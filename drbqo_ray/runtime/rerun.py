@@ -6,8 +6,7 @@ import re
 import shlex
 from typing import Any
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall, as_uncertainty
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.report.about import Snippet
@@ -33,13 +32,15 @@ def snippets(problem: RunProblem, evaluations: int, stop_when: str | None) -> tu
 def python_script(problem: RunProblem, evaluations: int, stop_when: str | None = None) -> str:
     """A script; where an object cannot be written down it says what belongs there."""
     header = problem.header()
+    before, uncertainty = as_uncertainty(
+        problem.settings.get("uncertainty", 1.0), problem.n_folds
+    ).to_python()
     given = {**{key: header.get(key) for key in _KEYWORDS}, "stop_when": stop_when}
     lines = [f"    {key}={value!r}," for key, value in given.items() if value is not None]
     space = [f"    {name!r}: {item!r}," for name, item in header["space"].items()]
     return "\n".join(
         [
-            "import drbqo_ray as dr",
-            "from drbqo_ray.core.sets.catalog import from_dict",
+            *dict.fromkeys(["import drbqo_ray as dr", before]),
             "",
             *_objective(problem),
             "space = {",
@@ -55,7 +56,7 @@ def python_script(problem: RunProblem, evaluations: int, stop_when: str | None =
             "    space,",
             f"    {problem.contexts!r},",
             f"    n_evaluations={evaluations},",
-            f"    uncertainty=from_dict({_set(problem)!r}),",
+            f"    uncertainty={uncertainty},",
             *lines,
             f"    storage={STORAGE!r},",
             ")",
@@ -71,11 +72,6 @@ def _objective(problem: RunProblem) -> list[str]:
 
 def _loadable(objective: str) -> bool:
     return bool(_LOADABLE.fullmatch(objective)) and not objective.startswith("__main__")
-
-
-def _set(problem: RunProblem) -> Any:
-    uncertainty = problem.settings.get("uncertainty")
-    return uncertainty.to_dict() if isinstance(uncertainty, UncertaintySet) else uncertainty
 
 
 def _has_objects(space: dict[str, dict[str, Any]]) -> bool:

@@ -14,7 +14,6 @@ from drbqo_ray.records import Observation, Recommendation
 from drbqo_ray.runtime.coordinator import Final
 from drbqo_ray.runtime.coverage import Coverage
 from drbqo_ray.storage.location import RunLocation
-from drbqo_ray.storage.outcome import Outcome
 from drbqo_ray.storage.stored_run import ReplayedRun, how_sure, recommend
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ class Result:
     stopped: str
     failure: str | None = None
     labels: dict[str, Any] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list, repr=False)
     stop_reason: str | None = None
     certainty: Certainty | None = None
     n_folds: int = 0
@@ -70,7 +68,6 @@ class Result:
         """
         import pandas as pd
 
-        details = {outcome.id: outcome for outcome in self.outcomes}
         rows = []
         for seen in self.observations:
             row = {
@@ -79,11 +76,10 @@ class Result:
                 "status": seen.status,
                 "score": seen.score,
                 "reason": seen.reason,
+                "seconds": seen.seconds,
+                "node": seen.node,
+                "attempts": seen.attempts,
             }
-            detail = details.get(seen.id)
-            row["seconds"] = detail.seconds if detail else None
-            row["node"] = detail.node if detail else None
-            row["attempts"] = detail.attempts if detail else None
             rows.append(row | {f"config.{name}": value for name, value in seen.config.items()})
         columns = ["id", "context", "status", "score", "reason", "seconds", "node", "attempts"]
         return pd.DataFrame(rows, columns=None if rows else columns)
@@ -113,7 +109,6 @@ def result_of(
         stopped=stopped,
         failure=failure,
         labels=labels or {},
-        outcomes=final.outcomes,
         stop_reason=stop_reason,
         certainty=final.certainty,
         n_folds=final.n_folds,
@@ -127,11 +122,10 @@ def result_of_replay(
     place: RunLocation, run: ReplayedRun, labels: dict[str, Any] | None = None
 ) -> Result:
     """The result of a run that was finished before."""
-    outcomes = list(run.outcomes.values())
-    observations = [o.observation(run.suggestions[o.id]) for o in outcomes]
+    observations = list(run.outcomes.values())
     certainty = how_sure(run.optimizer)
     n_folds = run.optimizer.n_contexts
-    final = Final(recommend(run.optimizer), observations, outcomes, certainty, n_folds)
+    final = Final(recommend(run.optimizer), observations, certainty, n_folds)
     return result_of(place, final, "finished", labels=labels, stop_reason=run.stop_reason)
 
 

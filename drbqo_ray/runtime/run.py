@@ -1,30 +1,29 @@
-"""`run`: tune an objective on Ray, one fold at a time, and get a recommendation."""
+"""`run`: tune an objective, one fold at a time, and get a recommendation."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy.typing as npt
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.errors import ObjectiveError, RunFailed
+from drbqo_ray.core.sets import UncertaintySet
+from drbqo_ray.errors import RunFailed
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.optimizer.methods import DEFAULT
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.runtime.callbacks import Callbacks
+from drbqo_ray.runtime.executor import check_backend, open_executor
+from drbqo_ray.runtime.loop import Loop
 from drbqo_ray.runtime.plan import Limits, Plan
 from drbqo_ray.runtime.result import Result, result_of_replay
+from drbqo_ray.runtime.session import Session
+from drbqo_ray.runtime.status import RunStatus
 from drbqo_ray.space.space import Space
 from drbqo_ray.storage.location import begin, find_location, prepare
-
-if TYPE_CHECKING:
-    from drbqo_ray.runtime.session import Session
 
 
 def run(
@@ -44,6 +43,7 @@ def run(
     storage: str | Path | None = None,
     name: str | None = None,
     resume: bool = False,
+    backend: Literal["ray", "local"] = "ray",
     resources: Mapping[str, float] | None = None,
     max_in_flight: int | None = None,
     timeout_seconds: float | None = None,
@@ -53,11 +53,12 @@ def run(
     progress: bool | None = None,
     callbacks: Iterable[object] = (),
 ) -> Result:
-    """Evaluate single folds of configs on Ray until the budget is used up.
+    """Evaluate single folds of configs until the budget is used up.
 
-    Runs on the Ray that is connected, else on the cluster that RAY_ADDRESS names, which must ask
-    for a token, else on a local Ray that is started quietly and ends with the run. Ctrl-C once
-    stops with what there is, twice leaves at once; neither loses an outcome that was recorded.
+    With `backend="ray"` it runs on the Ray that is connected, else on the cluster that RAY_ADDRESS
+    names, which must ask for a token, else on a local Ray that is started quietly and ends with the
+    run. Ctrl-C once stops with what there is, twice leaves at once; neither loses an outcome that
+    was recorded. What the objective prints is not shown.
 
     Args:
         objective: a callable (config, fold, seed) -> float, or its name "module:attribute".
@@ -70,8 +71,10 @@ def run(
             it the journal is kept in a private temporary directory that goes with the result.
         name: name of the run below `storage`; without it `storage` is the run's own directory.
         resume: go on with the run that is there; start it when there is none.
-        resources: what one evaluation needs of Ray, one CPU by default.
-        max_in_flight: evaluations at a time, by default as many as fit on the cluster. With 1
+        backend: "ray", or "local" for processes of this machine without Ray, which starts at once.
+            Journals are the same: a run begun on one can be resumed on the other.
+        resources: what one evaluation needs, one CPU by default. The local backend knows CPUs only.
+        max_in_flight: evaluations at a time, by default as many as fit. With 1
             every suggestion knows all earlier outcomes, and the run can be repeated exactly.
         timeout_seconds: an evaluation that runs longer is ended and counts as failed.
         max_retries: how often an evaluation whose worker, node or memory was lost starts again.
@@ -92,6 +95,7 @@ def run(
         JournalError: the storage cannot be used, holds another run, or is in use.
         ClusterRefused: the cluster that RAY_ADDRESS names cannot be joined safely.
     """
+    check_backend(backend)
     function, label = as_objective(objective)
     limits = Limits(
         n_evaluations,
@@ -119,7 +123,8 @@ def run(
         result = earlier_result(plan)
         if result is None:
             most = limits.max_in_flight
-            result = drive([plan], function, plan.place.name, told, progress, most)[0]
+            name = plan.place.name
+            result = drive([plan], function, name, told, progress, most, backend=backend)[0]
     told.call("on_finish", result)
     if result.failure is not None:
         raise RunFailed(result.failure)
@@ -138,7 +143,7 @@ def removed_on_error(plan: Plan) -> Iterator[None]:
 
 
 def earlier_result(plan: Plan) -> Result | None:
-    """Check storage; the result if the run was finished before, without starting Ray.
+    """Check storage; the result if the run was finished before, without starting anything.
 
     A run that its stop rule has ended stays finished until it gets another rule, or none.
     """
@@ -157,8 +162,9 @@ def drive(
     progress: bool | None,
     in_flight: int | None = None,
     many: bool = False,
+    backend: str = "ray",
 ) -> list[Result]:
-    """Run all plans on Ray and return the results of those that were begun, in order.
+    """Run all plans and return the results of those that were begun, in order.
 
     A journal is made only when its run begins, after everything that can be refused.
 
@@ -170,40 +176,31 @@ def drive(
         progress: see `run`.
         in_flight: evaluations of all runs at a time, None for as many as fit.
         many: whether the runs belong together, so that no single best value is shown.
+        backend: where they run, see `executor`.
     """
     from drbqo_ray.runtime.display import make_progress
 
-    with ExitStack() as stack:
-        with connecting(progress):
-            from drbqo_ray.runtime.connection import connection
-            from drbqo_ray.runtime.loop import Loop
-            from drbqo_ray.runtime.session import Session
-            from drbqo_ray.runtime.slots import Slots
-            from drbqo_ray.runtime.status import RunStatus
-
-            local = stack.enter_context(connection())
-            limits = plans[0].limits
-            slots = Slots(limits.resources, in_flight, local)
-            reference = put_objective(objective)
+    limits = plans[0].limits
+    with open_executor(backend, objective, limits.resources, in_flight, progress) as executor:
         shown = Callbacks([make_progress(progress)])
-        standing = RunStatus(shown, lambda: slots.count)
+        standing = RunStatus(shown, lambda: executor.slots)
         sessions: list[Session] = []
 
         def opener(plan: Plan) -> Callable[[], Session]:
             def open_session() -> Session:
                 begin(plan.place, plan.problem, plan.resume)
                 watched = not many and progress is not False
-                session = Session(plan, reference, callbacks, standing, watched)
+                session = Session(plan, executor.open(plan), callbacks, standing, watched)
                 sessions.append(session)
                 return session
 
             return open_session
 
         total = sum(plan.limits.n_evaluations for plan in plans)
-        shown.call("on_start", title, total, slots.count, plans[0].problem.n_folds)
+        shown.call("on_start", title, total, executor.slots, plans[0].problem.n_folds)
         try:
             short = limits.timeout_seconds is not None
-            Loop([opener(plan) for plan in plans], slots, fast=short).run()
+            Loop([opener(plan) for plan in plans], executor, fast=short).run()
         finally:
             results = [session.result for session in sessions]
             shown.call("on_finish", results[0] if len(results) == 1 else results)
@@ -211,32 +208,3 @@ def drive(
         if session.error is not None:
             raise session.error
     return [session.result for session in sessions if session.result is not None]
-
-
-def connecting(progress: bool | None) -> AbstractContextManager[None]:
-    """Say that Ray is started or joined for the time of a block, unless it is connected already.
-
-    Ray is not loaded to find out, as that takes its time too.
-    """
-    from drbqo_ray.runtime.display import waiting
-
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        return nullcontext()
-    address = os.environ.get("RAY_ADDRESS")
-    started = address in (None, "", "local")
-    return waiting("starting Ray" if started else f"joining Ray at {address}", progress)
-
-
-def put_objective(objective: FoldObjective) -> Any:
-    """Put the objective, with the data inside it, into the object store once."""
-    import ray
-
-    try:
-        return ray.put(objective)
-    except Exception as error:
-        raise ObjectiveError(
-            "The objective must be fit to be sent to other processes (picklable). Got"
-            f" {type(error).__name__}: {str(error).strip().splitlines()[0][:300]}. Open files,"
-            " locks and connections inside the objective, not around it."
-        ) from error

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.objective import FoldObjective, as_objective
 from drbqo_ray.optimizer.methods import DEFAULT
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.runtime.callbacks import Callbacks
+from drbqo_ray.runtime.executor import check_backend
 from drbqo_ray.runtime.plan import Limits, Plan
 from drbqo_ray.runtime.result import ManyResults, Result
 from drbqo_ray.runtime.run import drive, earlier_result
@@ -39,6 +40,7 @@ def run_many(
     reference: npt.ArrayLike | None = None,
     storage: str | Path | None = None,
     resume: bool = False,
+    backend: Literal["ray", "local"] = "ray",
     resources: Mapping[str, float] | None = None,
     max_in_flight: int | None = None,
     max_in_flight_per_run: int = 1,
@@ -49,15 +51,16 @@ def run_many(
     progress: bool | None = None,
     callbacks: Iterable[object] = (),
 ) -> ManyResults:
-    """Run every combination of method, uncertainty set and seed on one cluster.
+    """Run every combination of method, uncertainty set and seed on one cluster or machine.
 
     Each combination is a run of its own with its own journal, named for example
     `foldwise_radius-1_seed-0`. By default each run evaluates one fold at a time, so that it is the
     exact algorithm and can be repeated, and the slots are filled by running many runs at once.
 
     Args:
-        objective, space, contexts, mode, n_initial, kernel, context_rule, reference, resources,
-            timeout_seconds, max_retries, max_consecutive_failures, stop_when, progress: see `run`.
+        objective, space, contexts, mode, n_initial, kernel, context_rule, reference, backend,
+            resources, timeout_seconds, max_retries, max_consecutive_failures, stop_when,
+            progress: see `run`.
         n_evaluations: evaluations of each run.
         methods: names of methods.
         uncertainties: sets, chi-square radii, or "auto".
@@ -72,6 +75,7 @@ def run_many(
         The results in the order of methods, uncertainties and seeds. A run that was stopped by
         failures says so in its result; after Ctrl-C runs that had not begun are missing.
     """
+    check_backend(backend)
     function, label = as_objective(objective)
     limits = Limits(
         n_evaluations,
@@ -98,7 +102,7 @@ def run_many(
     root = find_location(storage, None, resume) if storage is None else None
     try:
         plans = _plans(problems, limits, root.directory if root else storage, resume)
-        results = _results(plans, function, told, progress, in_flight)
+        results = _results(plans, function, told, progress, in_flight, backend)
     except BaseException:
         if root is not None:
             shutil.rmtree(root.directory, ignore_errors=True)
@@ -118,7 +122,7 @@ def _plans(
         uncertainty = problem.settings["uncertainty"]
         labels = {
             "method": problem.settings["method"],
-            "uncertainty": uncertainty_label(uncertainty),
+            "uncertainty": uncertainty.label(),
             "seed": problem.settings["seed"],
         }
         name = f"{labels['method']}_{labels['uncertainty']}_seed-{labels['seed']}"
@@ -143,6 +147,7 @@ def _results(
     callbacks: Callbacks,
     progress: bool | None,
     in_flight: int | None,
+    backend: str,
 ) -> dict[str, Result]:
     results = {}
     waiting = []
@@ -154,14 +159,6 @@ def _results(
             results[plan.place.name] = earlier
     if waiting:
         title = f"{len(waiting)} runs"
-        found = drive(waiting, objective, title, callbacks, progress, in_flight, many=True)
+        found = drive(waiting, objective, title, callbacks, progress, in_flight, True, backend)
         results |= {result.name: result for result in found}
     return results
-
-
-def uncertainty_label(uncertainty: UncertaintySet) -> str:
-    """A short name that is fit for a directory, e.g. "radius-1" or "cvar-0.3"."""
-    plain = uncertainty.to_dict()
-    numbers = [value for value in plain.values() if isinstance(value, (int, float))]
-    kind = "radius" if plain["set"] == "chi-square" else str(plain["set"])
-    return "-".join([kind, *(f"{value:g}" for value in numbers)])

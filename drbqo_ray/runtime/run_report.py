@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from drbqo_ray.report.about import About
+from drbqo_ray.report.about import About, Timing
 from drbqo_ray.report.facts import Facts, gather
-from drbqo_ray.report.timeline import Timing
 from drbqo_ray.runtime.rerun import snippets
-from drbqo_ray.storage.format import JournalRecord
-from drbqo_ray.storage.journal import read_journal
-from drbqo_ray.storage.stored_run import ReplayedRun, replay_alone
+from drbqo_ray.storage.stored_run import ReplayedRun, read_run
 
 SESSION_DETAILS = ("python", "numpy", "max_in_flight", "timeout_seconds", "stop_when")
 SETTINGS = (
@@ -29,39 +24,34 @@ SETTINGS = (
 
 def journal_facts(directory: Path, name: str) -> Facts:
     """What a report of the run in `directory` shows; nothing is locked or changed."""
-    records = list(read_journal(directory))
-    run = replay_alone(records)
-    sessions = [record.data for record in records if record.kind == "session"]
-    about = _about(run, sessions[-1] if sessions else {}, name)
-    return gather(run.optimizer, about, timings(records, run))
+    return run_facts(read_run(directory), name)
 
 
-def timings(records: Iterable[JournalRecord], run: ReplayedRun) -> list[Timing]:
+def run_facts(run: ReplayedRun, name: str) -> Facts:
+    """What a report of a run shows."""
+    return gather(run.optimizer, _about(run, name), timings(run))
+
+
+def timings(run: ReplayedRun) -> list[Timing]:
     """When the evaluations of a run were asked for and told, in the order told."""
-    asked: dict[int, float] = {}
-    told: dict[int, float] = {}
-    for record in records:
-        place = {"ask": asked, "tell": told, "fail": told}.get(record.kind)
-        if place is not None and "at" in record.data:
-            place[record.data["id"]] = float(record.data["at"])
     return [
         Timing(
             id=outcome.id,
             seconds=outcome.seconds,
             node=outcome.node,
-            asked_at=asked.get(outcome.id),
-            told_at=told.get(outcome.id),
+            asked_at=run.asked_at.get(outcome.id),
+            told_at=run.told_at.get(outcome.id),
             attempts=outcome.attempts,
-            ok=outcome.score is not None,
-            context=run.suggestions[outcome.id].context,
+            ok=outcome.status == "ok",
+            context=outcome.context,
             cause=outcome.cause,
         )
         for outcome in run.outcomes.values()
     ]
 
 
-def _about(run: ReplayedRun, session: Mapping[str, Any], name: str) -> About:
-    problem = run.problem
+def _about(run: ReplayedRun, name: str) -> About:
+    problem, session = run.problem, run.session
     settings = problem.settings
     details = [("objective", problem.objective)]
     details += [(key, str(settings[key])) for key in SETTINGS if settings.get(key) is not None]

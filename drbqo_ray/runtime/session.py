@@ -1,6 +1,6 @@
 """One run as its driver sees it: what runs, what waits to be told, what to ask for next.
 
-A session never blocks. It starts remote calls and tasks and is told when one of them is ready.
+A session never blocks. It starts calls and evaluations and is told when one of them is ready.
 
     opening --snapshot--> running --budget used or stop()--> finishing --final--> done
 """
@@ -11,28 +11,21 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from textwrap import indent
 from typing import Any
 
-import ray
-from ray.exceptions import RayError, RayTaskError
-
-from drbqo_ray.errors import DrbqoError, RunFailed
 from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.runtime.actor import start_actor
 from drbqo_ray.runtime.callbacks import Callbacks
 from drbqo_ray.runtime.coordinator import Final, Snapshot
+from drbqo_ray.runtime.executor import RunHost, Ticket
 from drbqo_ray.runtime.failures import Failures
 from drbqo_ray.runtime.folds import Folds
 from drbqo_ray.runtime.plan import Plan
 from drbqo_ray.runtime.result import Result, result_of
 from drbqo_ray.runtime.status import RunStatus
 from drbqo_ray.runtime.terminal import error_line, printable_lines
-from drbqo_ray.storage.outcome import Outcome
 
 BEST_SECONDS = 0.25
-CLOSE_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
 
 
@@ -41,7 +34,7 @@ class Session:
 
     Args:
         plan: what to run.
-        objective: reference of the objective in the object store.
+        host: the run on its executor.
         callbacks: told of every ask and observation.
         standing: counts shown to the user, shared by the runs of one `run_many`.
         watch_best: whether the best value so far is wanted for a display.
@@ -50,7 +43,7 @@ class Session:
     def __init__(
         self,
         plan: Plan,
-        objective: Any,
+        host: RunHost,
         callbacks: Callbacks,
         standing: RunStatus,
         watch_best: bool,
@@ -59,14 +52,12 @@ class Session:
         self._callbacks = callbacks
         self._standing = standing
         self._next_best = 0.0 if watch_best else float("inf")
-        self._actor = start_actor(
-            plan.place, plan.problem, plan.limits.n_evaluations, plan.session()
-        )
-        self._folds = Folds(plan.limits, objective, self._actor)
-        self._calls: dict[Any, Callable[[Any], None]] = {}
+        self._host = host
+        self._folds = Folds(plan.limits, host)
+        self._calls: dict[Ticket, Callable[[Any], None]] = {}
         self._ready: deque[Suggestion] = deque()
-        self._outbox: list[Outcome] = []
-        self._told: list[Outcome] = []
+        self._outbox: list[Observation] = []
+        self._told: list[Observation] = []
         self._next_id = 0
         self._opened = self._taking = self._telling = self._finishing = False
         self._reason: str | None = None
@@ -77,7 +68,7 @@ class Session:
         )
         self.result: Result | None = None
         self.error: BaseException | None = None
-        self._call(self._actor.snapshot.remote(), self._on_snapshot)
+        self._call(self._on_snapshot, "snapshot")
 
     # what the loop sees
 
@@ -92,9 +83,9 @@ class Session:
         return len(self._folds)
 
     @property
-    def references(self) -> list[Any]:
+    def tickets(self) -> list[Ticket]:
         """Everything the session waits for."""
-        return [*self._calls, *self._folds.references]
+        return [*self._calls, *self._folds.tickets]
 
     def pump(self, slots: int, free: int) -> None:
         """Tell what is known, start what fits into `free` of `slots`, ask for more."""
@@ -112,31 +103,22 @@ class Session:
         if self._idle and (self._reason or self._used_up):
             self._finishing = True
             reason = self._reason or "finished"
-            call = self._actor.finish.remote(reason, self._stop_reason)
-            self._call(call, self._on_final)
+            self._call(self._on_final, "finish", reason, self._stop_reason)
 
-    def on_ready(self, reference: Any) -> None:
+    def on_ready(self, ticket: Ticket) -> None:
         """A call or an evaluation has come to its end."""
         if self.done:
             return
+        handler = self._calls.pop(ticket, None)
+        if handler is None:
+            self._on_trained(self._folds.collect(ticket))
+            return
         try:
-            if reference in self._calls:
-                handler = self._calls.pop(reference)
-                handler(ray.get(reference))
-            else:
-                outcome = self._folds.collect(reference)
-                if outcome is not None:
-                    self._outbox.append(outcome)
-                    self._standing.trained(self._plan.place.name, outcome.id)
-        except RayTaskError as error:
-            self._abort(error.cause if isinstance(error.cause, DrbqoError) else error)
-        except RayError as error:
-            self._abort(
-                RunFailed(
-                    f"The central actor of the run is gone for good: {error}. What was acknowledged"
-                    f" is safe in {self._plan.place.directory}; resume the run from there."
-                )
-            )
+            found = self._host.result(ticket)
+        except Exception as error:
+            self._abort(error)
+        else:
+            handler(found)
 
     def tick(self) -> None:
         """What is due by the clock: time limits, and a look at the best value."""
@@ -146,7 +128,7 @@ class Session:
         now = time.monotonic()
         if now >= self._next_best and not self._finishing:
             self._next_best = float("inf")
-            self._call(self._actor.best.remote(), self._on_best)
+            self._call(self._on_best, "best")
 
     def stop(self, reason: str) -> None:
         """Ask for nothing more; what runs may come to its end."""
@@ -159,10 +141,7 @@ class Session:
     def abandon(self, wait: bool = True) -> None:
         """Let go of everything; with `wait` the journal is closed first if that is quick."""
         self.cancel()
-        if wait:
-            with suppress(Exception):
-                ray.get(self._actor.close.remote(), timeout=CLOSE_SECONDS)
-        ray.kill(self._actor)
+        self._host.close(wait)
 
     # inside
 
@@ -173,15 +152,15 @@ class Session:
     @property
     def _doubtful(self) -> bool:
         """Whether too many have failed in a row, counting those not acknowledged yet."""
-        return self._failures.too_many(o.score is None for o in (*self._told, *self._outbox))
+        return self._failures.too_many(o.status == "failed" for o in (*self._told, *self._outbox))
 
     @property
     def _idle(self) -> bool:
         """Whether nothing is on its way; calls that are merely asked for may still be."""
         return not (self._folds or self._outbox or self._telling)
 
-    def _call(self, reference: Any, handler: Callable[[Any], None]) -> None:
-        self._calls[reference] = handler
+    def _call(self, handler: Callable[[Any], None], method: str, *arguments: Any) -> None:
+        self._calls[self._host.call(method, *arguments)] = handler
 
     def _request(self, limit: int) -> None:
         """Ask for as many suggestions as there are places for them.
@@ -195,7 +174,7 @@ class Session:
         room = min(room, self._plan.limits.n_evaluations - self._next_id)
         if room > 0 and not self._taking:
             self._taking = True
-            self._call(self._actor.take.remote(self._next_id, room, limit), self._on_suggestions)
+            self._call(self._on_suggestions, "take", self._next_id, room, limit)
 
     def _start(self, suggestion: Suggestion) -> None:
         self._folds.start(suggestion)
@@ -206,7 +185,12 @@ class Session:
         batch, self._outbox = self._outbox, []
         self._told = batch
         self._telling = True
-        self._call(self._actor.tell.remote(batch), lambda seen: self._on_told(batch, seen))
+        self._call(self._on_told, "tell", batch)
+
+    def _on_trained(self, outcome: Observation | None) -> None:
+        if outcome is not None:
+            self._outbox.append(outcome)
+            self._standing.trained(self._plan.place.name, outcome.id)
 
     def _on_snapshot(self, snapshot: Snapshot) -> None:
         self._opened = True
@@ -217,7 +201,7 @@ class Session:
 
     def _on_suggestions(self, suggestions: list[Suggestion]) -> None:
         if not suggestions:
-            self._call(self._actor.stop_reason.remote(), self._on_stop_reason)
+            self._call(self._on_stop_reason, "stop_reason")
             return
         self._taking = False
         self._ready.extend(suggestions)
@@ -229,11 +213,11 @@ class Session:
             self._reason, self._stop_reason = "finished", reason
             _logger.info("The run in %s stops: %s.", self._plan.place.directory, reason)
 
-    def _on_told(self, batch: list[Outcome], observations: list[Observation]) -> None:
+    def _on_told(self, observations: list[Observation]) -> None:
         self._telling = False
         self._told = []
-        for outcome, observation in zip(batch, observations, strict=True):
-            self._standing.ended(self._plan.place.name, observation, outcome.seconds)
+        for observation in observations:
+            self._standing.ended(self._plan.place.name, observation)
             self._callbacks.call("on_observation", observation)
             if observation.status == "failed":
                 _warn(observation, whole=self._standing.failed_here == 1)
@@ -259,7 +243,7 @@ class Session:
             plan.place, final, reason, self._failure, plan.labels, self._stop_reason
         )
         self._calls.clear()
-        ray.kill(self._actor)
+        self._host.close(wait=False)
 
     def _abort(self, error: BaseException) -> None:
         self.error = error

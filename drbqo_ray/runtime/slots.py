@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-import numbers
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-import ray
 
 from drbqo_ray.errors import InvalidInput
 
 REFRESH_SECONDS = 1.0
 _WARN_SECONDS = 60.0
 _logger = logging.getLogger(__name__)
-
-
-def check_resources(resources: Mapping[str, float]) -> dict[str, float]:
-    """What one evaluation needs, CPU 1 unless said; InvalidInput when it makes no sense."""
-    good = isinstance(resources, Mapping) and all(
-        isinstance(name, str)
-        and name
-        and isinstance(amount, numbers.Real)
-        and not isinstance(amount, bool)
-        and math.isfinite(amount)
-        and amount >= 0
-        for name, amount in resources.items()
-    )
-    if not good or "object_store_memory" in resources:
-        raise InvalidInput(
-            "Resources are a dict of name -> amount >= 0 that one evaluation needs.",
-            resources,
-            'Pass e.g. {"CPU": 2, "GPU": 1, "memory": 4e9}.',
-        )
-    return {"CPU": 1.0, **{name: float(amount) for name, amount in resources.items()}}
 
 
 def task_options(resources: Mapping[str, float]) -> dict[str, Any]:
@@ -65,6 +42,13 @@ def capacity(nodes: Iterable[Mapping[str, Any]], resources: Mapping[str, float])
     return total
 
 
+def _nodes() -> list[dict[str, Any]]:
+    import ray
+
+    nodes: list[dict[str, Any]] = ray.nodes()
+    return nodes
+
+
 class Slots:
     """The number of evaluations to run at a time.
 
@@ -81,9 +65,9 @@ class Slots:
         self._next_warning = 0.0
         self.count = 1
         self.refresh()
-        if local and capacity(ray.nodes(), resources) == 0:
+        if local and capacity(_nodes(), resources) == 0:
             offered = {
-                k: v for node in ray.nodes() for k, v in node["Resources"].items() if ":" not in k
+                k: v for node in _nodes() for k, v in node["Resources"].items() if ":" not in k
             }
             raise InvalidInput(
                 f"One evaluation must fit on this machine, which offers {offered}.",
@@ -100,7 +84,7 @@ class Slots:
         if now < self._next_look:
             return
         self._next_look = now + REFRESH_SECONDS
-        fitting = capacity(ray.nodes(), self._resources)
+        fitting = capacity(_nodes(), self._resources)
         if fitting == 0 and now >= self._next_warning:
             if self._next_warning > 0:
                 _logger.warning(

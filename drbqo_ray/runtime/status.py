@@ -60,12 +60,12 @@ class RunStatus:
         """An evaluation has left its slot; its outcome is not acknowledged yet."""
         self._running.pop((run, number), None)
 
-    def ended(self, run: str, observation: Observation, seconds: float) -> None:
+    def ended(self, run: str, observation: Observation) -> None:
         """An outcome was acknowledged."""
         self._running.pop((run, observation.id), None)
         self._last = self._clock()
-        self._first = min(self._first, self._last - seconds)
-        self._busy += seconds
+        self._first = min(self._first, self._last - observation.seconds)
+        self._busy += observation.seconds
         self._done += 1
         self._ended += 1
         self._failed += observation.status == "failed"

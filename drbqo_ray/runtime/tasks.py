@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from time import monotonic
-from typing import Any
-
-import ray
 
 from drbqo_ray.objective import FoldObjective
-from drbqo_ray.records import Suggestion, read_score
-from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.threads import limit_threads
 
 
-def evaluate_fold(
-    objective: FoldObjective, suggestion: Suggestion, attempt: int, threads: int, watcher: Any
-) -> Outcome:
+def evaluate(
+    objective: FoldObjective, suggestion: Suggestion, attempt: int, threads: int, node: str | None
+) -> Observation:
     """Evaluate one suggestion; an exception of the objective is an outcome, never raised.
 
     Args:
-        objective: the objective, read from the object store.
+        objective: the objective.
         suggestion: what to evaluate.
         attempt: how often it was started, this time included.
         threads: threads that numerical libraries may use.
-        watcher: the run's actor when there is a time limit: it is told that the clock runs.
+        node: where this is.
     """
-    if watcher is not None:
-        watcher.started.remote(suggestion.id, attempt)
     limit_threads(threads)
+    bare = replace(suggestion, config={})  # the coordinator has the config; it need not travel
     start = monotonic()
     try:
-        value = objective(suggestion.config, suggestion.context, suggestion.seed)
-        score, reason = read_score(value)
-        cause = None if reason is None else "value"
+        returned = objective(suggestion.config, suggestion.context, suggestion.seed)
+        seconds = monotonic() - start
+        return Observation.of(bare, returned, seconds=seconds, node=node, attempts=attempt)
     except BaseException as error:  # SystemExit too: nothing of the user's ends the worker
-        score, cause, reason = None, "error", _traceback(error)
-    return Outcome(
-        id=suggestion.id,
-        score=score,
-        cause=cause,
-        reason=reason,
-        seconds=monotonic() - start,
-        node=ray.get_runtime_context().get_node_id()[:12],
-        attempts=attempt,
-    )
+        seconds, reason = monotonic() - start, _traceback(error)
+        return Observation.failure(
+            bare, "error", reason, seconds=seconds, node=node, attempts=attempt
+        )
 
 
 def _traceback(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from sklearn.utils import Bunch, check_random_state, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.methods import DEFAULT
 from drbqo_ray.optimizer.optimizer import Optimizer
@@ -435,8 +435,8 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         self.best_index_ = chosen
         self.best_params_ = table.params[chosen]
         if not callable(self.refit):
-            self.best_score_ = float(table.values[chosen])
-        self.worst_case_weights_ = table.robust(table.uncertainty)[1][chosen]
+            self.best_score_ = float(table.judged.values[chosen])
+        self.worst_case_weights_ = table.judged.robust()[1][chosen]
         self.robustness_path_ = table.robustness_path()
 
     def _train_best(

@@ -116,7 +116,7 @@ def ray_crew(
     folds: CrossValidation, limit: int | None, tasks: FitTasks, verbose: bool
 ) -> Iterator[RayCrew]:
     """A crew on the Ray that is connected, else on one started for the time of the block."""
-    from drbqo_ray.runtime.run import connecting
+    from drbqo_ray.runtime.executor import connecting
 
     with ExitStack() as stack:
         with connecting(verbose):

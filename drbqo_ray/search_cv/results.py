@@ -1,4 +1,4 @@
-"""What a search over configs and folds found: the table of scores, filled in, ranked and told.
+"""What a search over configs and folds found: the table of its fold fits, judged and shown.
 
 | symbol    | meaning                                                          | shape  |
 |-----------|------------------------------------------------------------------|--------|
@@ -6,12 +6,12 @@
 | observed  | scores of the optimized metric, NaN where a fold was not trained | (m, n) |
 | posterior | what the model expects of every fold of every config; in folds   | (m, n) |
 |           | that were not trained, what the method fills in                  |        |
-| filled    | observed where the fold was trained, else posterior              | (m, n) |
+| judged    | observed where the fold was trained, else posterior              | (m, n) |
 
-A config is judged by its filled row. A fold that was trained counts with its own score, since a
-second fit would give that score again; the model speaks only for folds that were not trained. A
-config with all folds trained is therefore judged exactly as a full cross-validation judges it. A
-failed fold counts as `error_score`; if that is NaN the config cannot win.
+A config is judged by its complete row (`Scoring.judge`). A fold that was trained counts with its
+own score, since a second fit would give that score again; the model speaks only for folds that were
+not trained. A config with all folds trained is therefore judged exactly as a full cross-validation
+judges it. A failed fold counts as `error_score`; if that is NaN the config cannot win.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from drbqo_ray.core.sets.base import UncertaintySet
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.errors import NothingObserved
 from drbqo_ray.optimizer.design import GRID_LIMIT
 from drbqo_ray.optimizer.optimizer import Optimizer
@@ -65,8 +64,6 @@ class FoldTable:
         self.n = optimizer.n_contexts
         self.metric = metric
         self.error_score = error_score
-        self.method = optimizer.method
-        self.uncertainty = optimizer.uncertainty
         found: dict[bytes, Config] = {}
         cells: dict[tuple[bytes, int], FoldFit] = {}
         for item in trained:
@@ -82,8 +79,10 @@ class FoldTable:
             for fold in range(self.n)
             if (key, fold) in cells
         }
-        means, _ = optimizer.predict(configs)
-        self.posterior = np.where(self.evaluated, means, optimizer.judged(configs))
+        scoring = optimizer.scoring()
+        self.judged = scoring.judge(configs, self.scores(metric), self.evaluated)
+        means, _ = scoring.predictions(configs)
+        self.posterior = np.where(self.evaluated, means, self.judged.rows)
 
     def column(self, read: Any) -> Array:
         """`read(fit)` of every fold fit, NaN where a fold was not trained, (m, n)."""
@@ -101,40 +100,15 @@ class FoldTable:
         """Test scores of a metric, NaN where a fold was not trained, (m, n)."""
         return self.column(lambda fit: fit.test_scores.get(metric, self.error_score))
 
-    @cached_property
-    def filled(self) -> Array:
-        """Scores of the optimized metric, by the model where a fold was not trained, (m, n)."""
-        return np.where(self.evaluated, self.scores(self.metric), self.posterior)
-
-    def robust(self, uncertainty: UncertaintySet) -> tuple[Array, Array]:
-        """Worst-case value (m,) and weights (m, n) of every filled row, NaN if it cannot win.
-
-        Where the weights are equal the value is computed as numpy's average, so that it is the
-        `mean_test_score` of scikit-learn to the last bit and ties are the same.
-        """
-        usable = np.isfinite(self.filled).all(axis=1)
-        values, weights = np.full(len(self.filled), np.nan), np.full(self.filled.shape, np.nan)
-        if usable.any():
-            values[usable], weights[usable] = uncertainty.worst_case(self.filled[usable])
-        flat = usable & (weights == weights[:, :1]).all(axis=1)
-        return np.where(flat, np.average(self.filled, axis=1), values), weights
-
-    @cached_property
-    def values(self) -> Array:
-        """What configs are ranked by, (m,): the robust score, or the mean for some methods."""
-        if self.method.report == "mean":
-            return np.average(self.filled, axis=1)
-        return self.robust(self.uncertainty)[0]
-
     def best(self) -> int:
         """Row of the best config, the first one of equals."""
-        if not np.isfinite(self.values).any():
+        if not self.judged.decided:
             raise NothingObserved(
                 "A search needs a config without a failed fold to choose from. Got"
                 f" {len(self.params)} configs, all of them with a failed fold. Pass a finite"
                 " error_score, fix the failures, or search longer."
             )
-        return int(np.nanargmax(self.values))
+        return int(np.nanargmax(self.judged.values))
 
     # what the estimator shows
 
@@ -148,7 +122,7 @@ class FoldTable:
             results |= self._metric_columns(name)
             if train_scores:
                 results |= _split_columns(f"train_{name}", self._train_scores(name))
-        results[f"robust_test_{self.metric}"] = self.robust(self.uncertainty)[0]
+        results[f"robust_test_{self.metric}"] = self.judged.robust()[0]
         results["n_folds_evaluated"] = self.evaluated.sum(axis=1)
         for fold in range(self.n):
             results[f"split{fold}_evaluated"] = self.evaluated[:, fold]
@@ -157,7 +131,7 @@ class FoldTable:
 
     def _metric_columns(self, name: str) -> dict[str, Any]:
         columns = _split_columns(f"test_{name}", self.scores(name))
-        ranked = self.values if name == self.metric else columns[f"mean_test_{name}"]
+        ranked = self.judged.values if name == self.metric else columns[f"mean_test_{name}"]
         columns[f"rank_test_{name}"] = ranks(ranked)
         return columns
 
@@ -170,10 +144,10 @@ class FoldTable:
         At radius 0 configs are judged by their mean over folds, at (n - 1)/2 by their worst fold.
         """
         path: list[dict[str, Any]] = []
-        if not np.isfinite(self.values).any():
+        if not self.judged.decided:
             return path
         for radius in np.unique(np.linspace(0.0, (self.n - 1) / 2, PATH_POINTS)):
-            values, _ = self.robust(ChiSquareBall(float(radius)))
+            values, _ = self.judged.robust(ChiSquareBall(float(radius)))
             best = int(np.nanargmax(values))
             path.append(
                 {
@@ -181,8 +155,8 @@ class FoldTable:
                     "best_index": best,
                     "params": self.params[best],
                     "robust_score": float(values[best]),
-                    "mean_score": float(np.average(self.filled[best])),
-                    "worst_score": float(self.filled[best].min()),
+                    "mean_score": float(self.judged.means[best]),
+                    "worst_score": float(self.judged.rows[best].min()),
                 }
             )
         return path

@@ -24,7 +24,7 @@ def write_search_report(search: Any, path: str | Path) -> Path:
     """
     optimizer = search.optimizer_
     name = type(search.estimator).__name__
-    how = HOW_CHOSEN if optimizer.method.report == "filled" else HOW_CHOSEN + SMOOTHED
+    how = HOW_CHOSEN if optimizer.method.report == "completed" else HOW_CHOSEN + SMOOTHED
     details = [("best_params_", repr(search.best_params_)), ("how it was chosen", how)]
     if hasattr(search, "best_score_"):
         details.insert(1, ("best_score_", repr(search.best_score_)))

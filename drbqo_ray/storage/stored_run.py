@@ -6,7 +6,8 @@
 | fit      | when the model's parameters changed     | the fit, before the ask it was made for     |
 | ask      | before a suggestion leaves the actor    | the suggestion; `told`: outcomes it knew    |
 |          |                                         | of; `batch`: how many were made together    |
-| tell     | before an outcome is acknowledged       | score, seconds, node, attempts              |
+| tell     | before an outcome is acknowledged       | score, seconds, node, attempts; `info` if   |
+|          |                                         | the objective gave any                      |
 | fail     | the same for a failed evaluation        | cause and reason instead of a score         |
 | look     | when the stop rule looked at the model  | `told`: outcomes it knew of; passes in a    |
 |          |                                         | row, when it looks next, what it said       |
@@ -27,17 +28,18 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.errors import JournalCorrupt, JournalError, NothingObserved, short_repr
 from drbqo_ray.optimizer.certainty import Certainty
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.optimizer.stopping import Look, StopRule
+from drbqo_ray.optimizer.stopping import StopCheck, StopRule
 from drbqo_ray.problem import RunProblem
-from drbqo_ray.records import Recommendation, Suggestion, read_score
+from drbqo_ray.records import Observation, Recommendation, Status, Suggestion, read_score
 from drbqo_ray.storage.format import JournalRecord
-from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.journal import read_journal
 
 REQUIRED = {
     "fit": ("fit",),
@@ -66,6 +68,7 @@ TYPES: dict[str, _Types] = {
     "seconds": _NUMBER,
     "node": _TEXT | _NONE,
     "attempts": _WHOLE,
+    "info": _DICT,
     "cause": _TEXT | _NONE,
     "reason": _TEXT | _NONE,
     "passed": _WHOLE,
@@ -82,6 +85,7 @@ TYPES: dict[str, _Types] = {
 """What may stand in a field, whichever record it is in."""
 
 LARGEST_PARAMETER = 100.0
+_TOLD = ("score", "reason", "cause", "seconds", "node", "attempts", "info")
 
 
 @dataclass
@@ -97,16 +101,22 @@ class ReplayedRun:
         stopped: why it stopped last, None while it goes on.
         stop_when: the stop rule of the last session, None without one.
         stop_reason: what that rule said when it stopped the run, None when it did not.
+        session: settings of the last session: n_evaluations, resources, time limit and so on.
+        asked_at, told_at: when each evaluation was asked for and told, by id, in seconds into the
+            run, as far as the journal says.
     """
 
     problem: RunProblem
     optimizer: Optimizer
     suggestions: list[Suggestion] = field(default_factory=list)
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    outcomes: dict[int, Observation] = field(default_factory=dict)
     seconds: float = 0.0
     stopped: str | None = None
     stop_when: str | None = None
     stop_reason: str | None = None
+    session: dict[str, Any] = field(default_factory=dict)
+    asked_at: dict[int, float] = field(default_factory=dict)
+    told_at: dict[int, float] = field(default_factory=dict)
 
     @property
     def pending(self) -> list[Suggestion]:
@@ -123,7 +133,7 @@ class ReplayedRun:
         self.optimizer.register(suggestion)
         self.suggestions.append(suggestion)
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self, outcome: Observation) -> None:
         """Take over the first outcome of a suggestion."""
         tell_optimizer(self.optimizer, outcome)
         self.outcomes[outcome.id] = outcome
@@ -154,6 +164,11 @@ def replay_alone(records: Iterable[JournalRecord]) -> ReplayedRun:
     return replay(records, problem)
 
 
+def read_run(directory: Path) -> ReplayedRun:
+    """The run in a directory; nothing is locked or changed, so it may be under way."""
+    return replay_alone(read_journal(directory))
+
+
 @contextmanager
 def _guarded(seq: int) -> Iterator[None]:
     """Whatever a record makes go wrong is JournalCorrupt with its number."""
@@ -176,7 +191,7 @@ class _Replaying:
         self._run = ReplayedRun(problem, problem.optimizer())
         self._n_parameters = self._run.optimizer.model.n_parameters
         self._fit: Fit | None = None
-        self._look: Look | None = None
+        self._look: StopCheck | None = None
 
     def take(self, record: JournalRecord) -> None:
         """Take over the next record."""
@@ -187,13 +202,16 @@ class _Replaying:
             self._fit = _fit(data["fit"], self._n_parameters)
         elif record.kind == "ask":
             run.ask(_suggestion(data, run))
+            _note_time(run.asked_at, data)
         elif record.kind in ("tell", "fail"):
             run.tell(_outcome(data, run))
+            _note_time(run.told_at, data)
         elif record.kind == "finish":
             run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
         elif record.kind == "look":
-            self._look = Look.from_dict(data)
+            self._look = StopCheck.from_dict(data)
         elif record.kind == "session":
+            run.session = data
             run.stopped = run.stop_reason = None
             before, run.stop_when = run.stop_when, data.get("stop_when")
             self._look = self._look if run.stop_when == before else None
@@ -204,8 +222,13 @@ class _Replaying:
         if self._fit is not None:
             run.optimizer.last_fit = self._fit
         if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
-            run.optimizer.last_look = self._look
+            run.optimizer.last_check = self._look
         return run
+
+
+def _note_time(times: dict[int, float], data: dict[str, Any]) -> None:
+    if "at" in data:
+        times[data["id"]] = float(data["at"])
 
 
 def _check_fields(record: JournalRecord) -> None:
@@ -244,19 +267,40 @@ def _suggestion(data: dict[str, Any], run: ReplayedRun) -> Suggestion:
     return Suggestion(data["id"], config, data["context"], data["seed"])
 
 
-def _outcome(data: dict[str, Any], run: ReplayedRun) -> Outcome:
-    outcome = Outcome.from_record(data)
-    if not 0 <= outcome.id < len(run.suggestions) or outcome.id in run.outcomes:
+def _outcome(data: dict[str, Any], run: ReplayedRun) -> Observation:
+    number, score = data["id"], data.get("score")
+    if not 0 <= number < len(run.suggestions) or number in run.outcomes:
         raise ValueError(
-            f"it tells the outcome of suggestion {outcome.id}, which was never handed out or has"
+            f"it tells the outcome of suggestion {number}, which was never handed out or has"
             " one already"
         )
-    if outcome.score is not None and read_score(outcome.score)[1] is not None:
-        raise ValueError(f"its score is {outcome.score}")
-    return outcome
+    if score is not None and read_score(score)[1] is not None:
+        raise ValueError(f"its score is {score}")
+    return observation_of(data, run.suggestions[number])
 
 
-def tell_optimizer(optimizer: Optimizer, outcome: Outcome) -> None:
+def observation_of(data: dict[str, Any], suggestion: Suggestion) -> Observation:
+    """The outcome of a suggestion in the data of a "tell" or "fail" record."""
+    known = {name: data[name] for name in _TOLD if name in data}
+    status: Status = "failed" if data.get("score") is None else "ok"
+    return Observation(suggestion.id, dict(suggestion.config), suggestion.context, status, **known)
+
+
+def told_entry(observation: Observation, at: float) -> tuple[str, dict[str, Any]]:
+    """Kind and data of the record of an outcome, written `at` seconds into the run."""
+    told: dict[str, Any] = {"id": observation.id}
+    if observation.status == "ok":
+        told["score"] = observation.score
+    else:
+        told |= {"cause": observation.cause, "reason": observation.reason}
+    told |= {"seconds": observation.seconds, "at": at}
+    told |= {"node": observation.node, "attempts": observation.attempts}
+    if observation.info:
+        told["info"] = observation.info
+    return ("tell" if observation.status == "ok" else "fail"), told
+
+
+def tell_optimizer(optimizer: Optimizer, outcome: Observation) -> None:
     """Tell the outcome of a suggestion."""
     if outcome.score is None:
         optimizer.fail(outcome.id, outcome.reason or "")

@@ -23,7 +23,7 @@ import numpy as np
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.optimizer.stopping import Look
+from drbqo_ray.optimizer.stopping import StopCheck
 from drbqo_ray.records import Config, Observation, Suggestion
 
 Event = dict[str, Any]
@@ -35,7 +35,7 @@ class TrialLedger:
 
     Args:
         make: makes the optimizer, fresh.
-        events, last_fit, last_look: where to go on from.
+        events, last_fit, last_check: where to go on from.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class TrialLedger:
         make: Callable[[], Optimizer],
         events: Sequence[Event] = (),
         last_fit: Fit | None = None,
-        last_look: Look | None = None,
+        last_check: StopCheck | None = None,
     ) -> None:
         self._make = make
         self.optimizer = make()
@@ -55,7 +55,7 @@ class TrialLedger:
             self._apply(event)
         if last_fit is not None:
             self.optimizer.last_fit = last_fit
-        self.optimizer.last_look = last_look
+        self.optimizer.last_check = last_check
 
     def _apply(self, event: Event) -> None:
         kind, id = event["event"], event["id"]
@@ -169,7 +169,7 @@ class TrialLedger:
         success = {**self.events[at], "score": score}
         events = [*self.events[:at], success, *self.events[at + 1 :]]
         old = self.optimizer
-        self.__dict__.update(TrialLedger(self._make, events, old.last_fit, old.last_look).__dict__)
+        self.__dict__.update(TrialLedger(self._make, events, old.last_fit, old.last_check).__dict__)
         return self.status(trial) == "ok"
 
     def observe(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from drbqo_ray.core.sets.catalog import Expectation, from_dict
+from drbqo_ray.core.sets import Expectation, from_dict
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.space.parameters import Float

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
-from drbqo_ray.optimizer.stopping import Look
+from drbqo_ray.optimizer.stopping import StopCheck
 from drbqo_ray.records import Observation, Recommendation
 from drbqo_ray.tune_searcher.experiment import KeptTrial
 from drbqo_ray.tune_searcher.ledger import TrialLedger
@@ -80,7 +80,7 @@ class RunningSearch:
         if events is None:
             return None
         fit = stored["last_fit"] and Fit.from_dict(stored["last_fit"])
-        look = stored.get("last_look") and Look.from_dict(stored["last_look"])
+        look = stored.get("last_look") and StopCheck.from_dict(stored["last_look"])
         return RunningSearch(
             problem,
             TrialLedger(problem.maker(), events, fit, look),
@@ -93,7 +93,7 @@ class RunningSearch:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain-data form, without the problem and the live trials."""
-        fit, look = self.ledger.optimizer.last_fit, self.ledger.optimizer.last_look
+        fit, look = self.ledger.optimizer.last_fit, self.ledger.optimizer.last_check
         objects = [(*place, encode_small(value)) for place, value in self.objects.items()]
         return {
             "events": self.ledger.events,

@@ -79,6 +79,7 @@ def _text(node: Node) -> str:
 def _searcher(problem: TuneProblem) -> str:
     """Code that makes the searcher again; the search space is that of the Tuner."""
     plain = problem.to_dict()
+    before, uncertainty = problem.settings["uncertainty"].to_python()
     given = {
         "n_folds": None if problem.folds.key is None else problem.folds.count,
         "fold_key": problem.folds.key or "fold",
@@ -88,12 +89,12 @@ def _searcher(problem: TuneProblem) -> str:
         **{name: value for name, value in plain["settings"].items() if value is not None},
     }
     lines = [
-        f"    {name}={f'from_dict({value!r})' if name == 'uncertainty' else repr(value)},"
+        f"    {name}={uncertainty if name == 'uncertainty' else repr(value)},"
         for name, value in given.items()
     ]
     return "\n".join(
         [
-            "from drbqo_ray.core.sets.catalog import from_dict",
+            before,
             "from drbqo_ray.tune_searcher import DRBQOSearch",
             "",
             "search = DRBQOSearch(",

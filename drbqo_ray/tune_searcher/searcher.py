@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 
-from drbqo_ray.core.sets.base import UncertaintySet
+from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.optimizer.certainty import Certainty
 from drbqo_ray.optimizer.methods import DEFAULT

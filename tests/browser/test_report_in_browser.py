@@ -95,9 +95,9 @@ def test_every_panel_is_there_in_order_with_its_numbers(browser, shown):
     key = texts(browser, ".key dd")
     assert key[0] == f"{digits.text(chosen.robust)} ± {short(BAND * chosen.std, 2)}"
     assert key[1] == digits.text(chosen.mean)
-    timeline = facts.timeline
+    timeline = facts.parts["timeline"]
     assert timeline is not None
-    assert percent(timeline.utilisation) in " ".join(texts(browser, "#timeline .reading"))
+    assert percent(timeline.utilization) in " ".join(texts(browser, "#timeline .reading"))
     assert texts(browser, "#failures summary") == ["ValueError: a < b & c"] * 2
     assert "2 of 30 evaluations failed" in texts(browser, "#failures .reading")[0]
     importance = facts.importance
@@ -118,7 +118,7 @@ def test_cells_of_the_heat_map_are_scores_of_the_journal(browser, shown):
     lines = (shown.directory / "journal.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     asks = {r["data"]["id"]: r["data"] for r in records if r["kind"] == "ask"}
-    heat, ranking = shown.facts.heat_map, shown.facts.ranking
+    heat, ranking = shown.facts.parts["heat_map"], shown.facts.ranking
     assert heat is not None and ranking is not None  # noqa: PT018
     seen: dict[tuple[int, int], list[float]] = {}
     for record in records:

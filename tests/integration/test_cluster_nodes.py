@@ -14,8 +14,9 @@ from ray.cluster_utils import Cluster
 
 from drbqo_ray.errors import DrbqoError, InvalidInput
 from drbqo_ray.runtime.connection import protect_token
+from drbqo_ray.runtime.plan import check_resources
 from drbqo_ray.runtime.run import run
-from drbqo_ray.runtime.slots import Slots, capacity, check_resources, task_options
+from drbqo_ray.runtime.slots import Slots, capacity, task_options
 from tests.support.faulty_objectives import NotesItsNode
 from tests.support.fold_objectives import SPACE, SlowUntil
 from tests.support.journal_checks import assert_sound, records_of

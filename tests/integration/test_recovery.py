@@ -19,7 +19,7 @@ import pytest
 
 from drbqo_ray.errors import JournalLocked
 from drbqo_ray.problem import RunProblem
-from drbqo_ray.runtime import session
+from drbqo_ray.runtime import ray_executor
 from drbqo_ray.runtime.actor import start_actor
 from drbqo_ray.runtime.run import run
 from drbqo_ray.storage.journal import JOURNAL, read_journal
@@ -56,7 +56,7 @@ def test_an_actor_that_dies_under_load_comes_back_and_its_state_is_that_of_the_j
         actors.append(start_actor(*arguments))
         return actors[-1]
 
-    monkeypatch.setattr(session, "start_actor", noted)
+    monkeypatch.setattr(ray_executor, "start_actor", noted)
     killer = ActorKiller(tmp_path / "run", kills, actors)
     over = tmp_path / "over"
     listener = Listener()

@@ -18,7 +18,6 @@ from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import LARGEST_SCORE, Observation, read_score
 from drbqo_ray.runtime.coordinator import Coordinator
-from drbqo_ray.storage.outcome import Outcome
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import records_of
 
@@ -117,17 +116,13 @@ def coordinator() -> Iterator[Coordinator]:
 def test_a_run_records_what_is_no_score_as_failed(coordinator: Coordinator, value: object) -> None:
     number = coordinator.snapshot().n_suggestions
     [suggestion] = coordinator.take(number, 1, 1)
-    [seen] = coordinator.tell([Outcome(suggestion.id, value)])  # type: ignore[arg-type]
-    if value is None:  # no score and no reason: an outcome of a fold that failed
-        assert (seen.status, seen.reason) == ("failed", "no reason given")
-    else:
-        assert_failed(seen)
+    [seen] = coordinator.tell([Observation.of(suggestion, value)])
+    assert_failed(seen)
 
 
 def test_the_journal_of_that_run_holds_no_score(coordinator: Coordinator) -> None:
-    coordinator.tell(
-        [Outcome(coordinator.take(coordinator.snapshot().n_suggestions, 1, 1)[0].id, math.nan)]
-    )
+    [suggestion] = coordinator.take(coordinator.snapshot().n_suggestions, 1, 1)
+    coordinator.tell([Observation.of(suggestion, math.nan)])
     directory = coordinator._journal.directory
     assert not records_of(directory, "tell")
     assert {record["cause"] for record in records_of(directory, "fail")} <= {"value", "error"}

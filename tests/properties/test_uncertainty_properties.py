@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from drbqo_ray.core.sets.catalog import (
+from drbqo_ray.core.sets import (
     ChiSquareBall,
     CVaR,
     Expectation,

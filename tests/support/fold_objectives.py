@@ -91,6 +91,20 @@ class Hangs:
         return smooth(config, fold, seed)
 
 
+class DiesOnce:
+    """Ends its process the first time that it is called with a seed, and always for fold 1."""
+
+    def __init__(self, notes):
+        self.notes = notes
+
+    def __call__(self, config, fold, seed):
+        note = Path(self.notes) / str(seed)
+        if fold == 1 or not note.exists():
+            note.touch()
+            os._exit(7)
+        return smooth(config, fold, seed)
+
+
 def threads(config, fold, seed):
     """The largest number of threads a loaded numerical library would use."""
     import scipy.linalg  # noqa: F401

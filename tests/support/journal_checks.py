@@ -12,8 +12,7 @@ from drbqo_ray.problem import RunProblem
 from drbqo_ray.records import Suggestion
 from drbqo_ray.runtime import background_fit as fits_in_background
 from drbqo_ray.storage.journal import read_journal
-from drbqo_ray.storage.outcome import Outcome
-from drbqo_ray.storage.stored_run import replay, tell_optimizer
+from drbqo_ray.storage.stored_run import observation_of, replay, tell_optimizer
 
 
 def records_of(directory: Path, *kinds: str) -> list[dict]:
@@ -40,7 +39,9 @@ def assert_recomputed(records: list, problem: RunProblem) -> None:
     finds, now or, if the fit was made beside the asking, when it was started.
     """
     optimizer = problem.optimizer()
-    outcomes = [Outcome.from_record(r.data) for r in records if r.kind in ("tell", "fail")]
+    asks = [Suggestion(r.data["id"], {}, 0, 0) for r in records if r.kind == "ask"]
+    told = [r.data for r in records if r.kind in ("tell", "fail")]
+    outcomes = [observation_of(data, asks[data["id"]]) for data in told]
     applied = 0
     made: list[Suggestion] = []
     for record in records:

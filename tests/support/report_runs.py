@@ -9,8 +9,9 @@ from typing import Any
 
 from drbqo_ray import Choice, Float, Int, Space
 from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.storage.journal import Journal
-from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import told_entry
 
 Score = Callable[[dict[str, Any], int], float]
 
@@ -67,15 +68,13 @@ def write_run(
         ask = {"id": k, "config": problem.plain_config(config), "context": fold, "seed": seed}
         entries.append(("ask", ask | {"told": k, **_at(timed, k)}))
         reason = fails(config, fold, k)
-        outcome = Outcome(
-            id=k,
-            score=score(config, fold) if reason is None else None,
-            cause=None if reason is None else "error",
-            reason=reason,
-            seconds=0.8 + 0.1 * (k % 3),
-            node=f"node-{k % 2}",
-        ).checked()
-        kind, told = outcome.entry(k + 1.0)
+        asked = Suggestion(k, config, fold, seed)
+        details: dict[str, Any] = {"seconds": 0.8 + 0.1 * (k % 3), "node": f"node-{k % 2}"}
+        if reason is None:
+            outcome = Observation.of(asked, score(config, fold), **details)
+        else:
+            outcome = Observation.failure(asked, "error", reason, **details)
+        kind, told = told_entry(outcome, k + 1.0)
         entries.append((kind, told if timed else {key: told[key] for key in told if key != "at"}))
         if configs is None:
             if outcome.score is None:

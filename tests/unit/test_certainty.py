@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drbqo_ray import Choice, Float, Int, Optimizer
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer.certainty import Certainty, certainty_of
+from drbqo_ray.optimizer.certainty import Certainty, certainty_of, robust_draws
 from drbqo_ray.optimizer.stopping import StopRule
 
 SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
@@ -134,17 +134,17 @@ def test_by_scores_a_config_with_a_failed_fold_is_not_missed(seed):
 def test_by_scores_a_search_of_every_pair_stops_by_its_rule():
     opt = small(24, seed=1, stop_when="loss < 1e-9")
     opt.stop_reason()
-    opt.observe({"a": 1, "b": "x"}, 0, opt.judged([{"a": 1, "b": "x"}])[0, 0])
+    opt.observe({"a": 1, "b": "x"}, 0, opt.completed_scores([{"a": 1, "b": "x"}])[0, 0])
     assert opt.stop_reason() is not None
 
 
 def best_of_draws(monkeypatch, opt: Optimizer, best: int, numbers) -> np.ndarray:
     """Robust draws of configs, and of a config that the maximizer is made to find."""
     monkeypatch.setattr(
-        "drbqo_ray.optimizer.scoring.maximize",
+        "drbqo_ray.optimizer.certainty.maximize",
         lambda *_, **__: np.tile(opt._history.U[best], (16, 1)),
     )
-    return opt._recommender._robust_draws(numbers, np.random.default_rng(0))
+    return robust_draws(opt.scoring(), numbers, np.random.default_rng(0))
 
 
 def test_by_scores_the_best_of_a_draw_is_the_seen_config_it_is(monkeypatch):

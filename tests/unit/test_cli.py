@@ -20,7 +20,7 @@ from drbqo_ray.records import Observation, Recommendation
 from drbqo_ray.runtime.cluster_access import ClusterRefused, check_token, connect
 from drbqo_ray.runtime.result import Result as RunResult
 from drbqo_ray.storage.journal import JOURNAL, Journal
-from drbqo_ray.storage.outcome import Outcome
+from drbqo_ray.storage.stored_run import told_entry
 
 ROOT = Path(__file__).parents[2]
 MODULE = """
@@ -178,7 +178,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 def test_methods_are_listed() -> None:
     lines = invoke("methods").stdout.splitlines()
     assert [line.split() for line in lines] == [
-        [name, method.propose, method.context_rule, method.report]
+        [name, method.config_rule.name, method.context_rule.name, method.report]
         for name, method in METHODS.items()
     ]
 
@@ -199,13 +199,14 @@ def write_run(
         journal.append("ask", data | {"told": id, "at": float(id)})
         if id == told:
             break
-        outcome = Outcome(id, 0.5 + 0.1 * id)
+        outcome = Observation.of(asked, 0.5 + 0.1 * id)
         if id == 1:
-            outcome = Outcome(id, None, "error", "Traceback:\nValueError: \x1b[2J[red]no")
+            reason = "Traceback:\nValueError: \x1b[2J[red]no"
+            outcome = Observation.failure(asked, "error", reason)
             optimizer.fail(id, "no")
         else:
             optimizer.tell(id, 0.5 + 0.1 * id)
-        journal.append(*outcome.entry(float(id)))
+        journal.append(*told_entry(outcome, float(id)))
     if finish:
         journal.append("finish", {"reason": "interrupted", "at": 65.0})
     return journal

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from drbqo_ray.cli.main import cli, stop_rule
 from drbqo_ray.cli.saved_run import SavedRun, resume_arguments
 from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import Observation
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL
-from drbqo_ray.storage.outcome import Outcome
 
 RULE = "probability > 0.01"
 MODULE = "def score(config, fold, seed):\n    return config['x'] - fold\n"
@@ -41,7 +41,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = 0
     while found := coordinator.take(asked, 1, 1):
         asked += 1
-        coordinator.tell([Outcome(found[0].id, found[0].config["x"] - found[0].context)])
+        [one] = found
+        coordinator.tell([Observation.of(one, one.config["x"] - one.context)])
     coordinator.finish("finished", coordinator.stop_reason())
     return directory
 

@@ -8,16 +8,17 @@ import tempfile
 import threading
 import time
 from collections import deque
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from drbqo_ray.errors import InvalidInput, JournalError, RunFailed, UnknownSuggestion
 from drbqo_ray.problem import RunProblem
+from drbqo_ray.records import Observation, Scored, Suggestion
 from drbqo_ray.runtime import background_fit as fits_in_background
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, read_journal
-from drbqo_ray.storage.outcome import Outcome
 from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import assert_sound, records_of
@@ -42,10 +43,10 @@ def problem_of(method="drbqo", seed=3, n_initial=5, stop_when=None) -> RunProble
     return RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
 
 
-def score_of(suggestion) -> Outcome:
+def score_of(suggestion) -> Observation:
     if suggestion.seed % 7 == 0:
-        return Outcome(suggestion.id, cause="error", reason="ValueError: unlucky")
-    return Outcome(suggestion.id, smooth(suggestion.config, suggestion.context, 0))
+        return Observation.failure(suggestion, "error", "ValueError: unlucky")
+    return Observation.of(suggestion, smooth(suggestion.config, suggestion.context, 0))
 
 
 def work_serially(directory, problem, n_evaluations) -> list:
@@ -115,7 +116,7 @@ def test_outcomes_told_three_times_in_any_order_count_once(ram):
     outcomes = [score_of(suggestion) for suggestion in suggestions]
     repeated = outcomes * 3
     random.Random(5).shuffle(repeated)
-    first_seen = list(dict.fromkeys(repeated))
+    first_seen = list({outcome.id: outcome for outcome in repeated}.values())
     once.tell(first_seen)
     for outcome in repeated:
         often.tell([outcome])
@@ -146,7 +147,7 @@ def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram
                 coordinator.tell([first[suggestion.id]])
                 late = rng.choice(order)
                 if late.id in coordinator._outcomes and rng.random() < 0.5:
-                    again = coordinator.tell([Outcome(late.id, 99.0)])
+                    again = coordinator.tell([Observation.of(late, 99.0)])
                     assert again[0].score == first[late.id].score
         final = coordinator.finish("finished")
         assert [o.id for o in final.observations] == [s.id for s in order]
@@ -159,11 +160,29 @@ def test_late_and_conflicting_outcomes_are_recorded_but_the_first_one_counts(ram
         shutil.rmtree(directory)
 
 
+def test_info_and_details_are_kept_and_the_config_is_the_coordinators(ram):
+    problem = problem_of("random")
+    coordinator = Coordinator(ram / "run", problem, 4, {})
+    one, two = coordinator.take(0, 1, 1)[0], coordinator.take(1, 1, 1)[0]
+    scored = Scored(0.5, {"fit_seconds": 1.5, "metrics": [1, None]})
+    bare = Suggestion(one.id, {}, one.context, one.seed)
+    told = Observation.of(bare, scored, seconds=2.0, node="n", attempts=2)
+    seen = coordinator.tell([told, Observation.of(two, 0.25)])
+    assert asdict(seen[0]) == asdict(replace(told, config=one.config))
+    assert seen[0].info == {"fit_seconds": 1.5, "metrics": [1, None]}
+    assert coordinator.finish("finished").observations == seen
+    with_info, without = records_of(ram / "run", "tell")
+    assert with_info["info"] == scored.info
+    assert "info" not in without
+    run = replay(read_journal(ram / "run"), problem)
+    assert [asdict(outcome) for outcome in run.outcomes.values()] == [asdict(one) for one in seen]
+
+
 def test_an_outcome_for_a_suggestion_never_made_is_refused(ram):
     coordinator = Coordinator(ram / "run", problem_of("random"), 4, {})
     coordinator.take(0, 1, 1)
     with pytest.raises(UnknownSuggestion):
-        coordinator.tell([Outcome(17, 1.0)])
+        coordinator.tell([Observation(17, {}, 0, "ok", 1.0)])
     assert not records_of(ram / "run", "tell")
     coordinator.close()
 

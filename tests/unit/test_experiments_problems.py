@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drbqo_ray.core.sets.catalog import ChiSquareBall
+from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments.cell import Cell, cells_of
 from drbqo_ray.experiments.optimum import find_optimum, robust_values

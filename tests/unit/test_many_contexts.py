@@ -77,11 +77,11 @@ def test_of_many_folds_few_rows_are_judged_by_draws(monkeypatch):
 
     monkeypatch.setattr(ScoreDraws, "robust", watched)
     x, scores = rng.random((50, 3)), np.full((50, 40), np.nan)
-    draws.filled(gp, x, scores)
+    draws.completed(gp, x, scores)
     monkeypatch.setattr(score_draws, "EXACT_PAIRS", 120)
-    draws.filled(gp, x, scores)
+    draws.completed(gp, x, scores)
     monkeypatch.setattr(score_draws, "EXACT_PAIRS", 20)
-    draws.filled(gp, x, scores)
+    draws.completed(gp, x, scores)
     assert seen == [32, 3, 1]
 
 

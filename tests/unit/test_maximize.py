@@ -220,12 +220,12 @@ def test_sobol_points_fill_the_cube_and_differ_by_seed():
     assert not np.array_equal(points, sobol(3, 6, np.random.default_rng(1)))
 
 
-@pytest.mark.parametrize("lean", [False, True])
-def test_several_functions_are_maximized_side_by_side(lean):
+@pytest.mark.parametrize("fast", [False, True])
+def test_several_functions_are_maximized_side_by_side(fast):
     space = mixed_space()
     tops = np.random.default_rng(4).random((8, space.n_features))
     several = Several([hill(top) for top in tops])
-    U = maximize(several, space, np.empty((0, len(space))), np.random.default_rng(1), lean)
+    U = maximize(several, space, np.empty((0, len(space))), np.random.default_rng(1), fast)
     together = several(space.features(U), np.arange(8))[0]
     for t, part in enumerate(several.parts):
         alone = best_of(part, space, np.empty((0, len(space))), np.random.default_rng(1))

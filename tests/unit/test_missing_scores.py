@@ -7,7 +7,7 @@ import pytest
 
 from drbqo_ray import Float, Optimizer
 from drbqo_ray.core.missing_scores import ScoreDraws, pick
-from drbqo_ray.core.sets.catalog import (
+from drbqo_ray.core.sets import (
     ChiSquareBall,
     CVaR,
     Expectation,
@@ -100,7 +100,7 @@ def test_draws_of_missing_scores_have_the_moments_of_the_posterior_with_noise():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_filled_row_is_worth_what_is_expected_of_it(seed):
     gp, x, scores = told(np.random.default_rng(seed), missing=0.5)
-    rows = ROBUST.filled(gp, x, scores)
+    rows = ROBUST.completed(gp, x, scores)
     there = ~np.isnan(scores)
     np.testing.assert_array_equal(rows[there], scores[there])
     expected = ROBUST.robust(gp, x, scores).mean(axis=1)
@@ -108,7 +108,7 @@ def test_a_filled_row_is_worth_what_is_expected_of_it(seed):
     means = gp.means(x)
     assert (rows[~there] <= means[~there] + 1e-8).all()
     np.testing.assert_allclose(
-        mean_draws(QUARTERS).filled(gp, x, scores), np.where(there, scores, means)
+        mean_draws(QUARTERS).completed(gp, x, scores), np.where(there, scores, means)
     )
 
 
@@ -129,7 +129,7 @@ def test_a_missing_fold_that_the_adversary_cannot_weigh_is_shown_at_its_mean(nam
     for seed in range(20):
         gp, x, scores = told(np.random.default_rng(seed), missing=0.0)
         scores[:, 3] = np.nan
-        rows = draws.filled(gp, x, scores)
+        rows = draws.completed(gp, x, scores)
         np.testing.assert_array_equal(rows[:, 3], gp.means(x)[:, 3])
         np.testing.assert_array_equal(rows[:, :3], scores[:, :3])
 
@@ -138,14 +138,14 @@ def test_a_missing_fold_far_above_the_others_is_shown_at_its_mean():
     gp, x, scores = told(np.random.default_rng(0), missing=0.0)
     scores[:, :3] -= 100.0
     scores[:, 3] = np.nan
-    rows = ScoreDraws(CVaR(0.25), QUARTERS, score_normals(N)).filled(gp, x, scores)
+    rows = ScoreDraws(CVaR(0.25), QUARTERS, score_normals(N)).completed(gp, x, scores)
     np.testing.assert_array_equal(rows[:, 3], gp.means(x)[:, 3])
 
 
 @pytest.mark.parametrize("name", ["chi-square", "mean"])
 def test_folds_without_weight_never_leave_the_range_of_the_scores(name):
     opt = searched(rough, 40, uncertainty=SETS[name], reference=FEW)
-    shown = opt.judged([o.config for o in opt.observations])
+    shown = opt.completed_scores([o.config for o in opt.observations])
     scores = [o.score for o in opt.observations]
     spread = max(scores) - min(scores)
     assert shown.min() > min(scores) - spread
@@ -156,7 +156,7 @@ def test_rows_that_look_worse_never_win_for_want_of_exactness():
     rng = np.random.default_rng(3)
     gp = random_process("se", "folds", rng, N=10)
     x, scores = rng.random((80, 3)), np.full((80, N), np.nan)
-    values = worst(ROBUST.filled(gp, x, scores))
+    values = worst(ROBUST.completed(gp, x, scores))
     exact = ROBUST.robust(gp, x, scores).mean(axis=1)
     assert np.argmax(values) == np.argmax(exact)
     assert (values <= exact + 1e-8).all()
@@ -258,13 +258,13 @@ def test_the_last_fold_of_a_promising_config_is_trained_next_and_only_once():
 def test_evaluated_configs_are_judged_as_the_recommendation_says(method):
     opt = searched(rough, 20, method)
     best = opt.recommend()
-    np.testing.assert_allclose(opt.judged([best.config])[0], best.context_means)
+    np.testing.assert_allclose(opt.completed_scores([best.config])[0], best.context_means)
     with pytest.raises(InvalidInput, match="evaluated"):
-        opt.judged([{"a": 0.123, "b": 0.456}])
+        opt.completed_scores([{"a": 0.123, "b": 0.456}])
     with pytest.raises(InvalidInput):
-        opt.judged([{"a": 2.0, "b": 0.5}])
+        opt.completed_scores([{"a": 2.0, "b": 0.5}])
     with pytest.raises(NothingObserved):
-        Optimizer(SPACE, N, method=method).judged([])
+        Optimizer(SPACE, N, method=method).completed_scores([])
 
 
 def test_folds_that_were_handed_out_are_not_left(monkeypatch):
@@ -275,7 +275,7 @@ def test_folds_that_were_handed_out_are_not_left(monkeypatch):
         return pick(seen, left, new, n)
 
     opt = searched(rough, 20)
-    monkeypatch.setattr("drbqo_ray.optimizer.optimizer.pick", listen)
+    monkeypatch.setattr("drbqo_ray.optimizer.proposals.pick", listen)
     for _ in range(3):
         pairs = {(repr(o.config), o.context) for o in opt.observations}
         configs = {config for config, _ in pairs}
@@ -289,7 +289,7 @@ def test_with_many_contexts_only_the_best_configs_contend():
     for k in range(30):
         config = opt.space.from_unit(rng.random(2))
         opt.observe(config, k, smooth(config, 0))
-    numbers, scores = opt._recommender.contenders()
+    numbers, scores = opt.scoring().contenders()
     values = [smooth(opt._history.configs[k], 0) for k in range(30)]
     assert scores.shape == (8, 40)
     assert int(np.argmax(values)) in numbers

@@ -349,7 +349,7 @@ def test_a_batch_trains_no_fold_of_such_a_config_twice(method):
 
 
 def test_where_no_candidate_is_open_another_config_is_drawn(monkeypatch):
-    monkeypatch.setattr("drbqo_ray.optimizer.optimizer.candidates", lambda space, near, rng: near)
+    monkeypatch.setattr("drbqo_ray.optimizer.proposals.candidates", lambda space, near, rng: near)
     opt = dr.Optimizer(BRANCHED, 3, n_initial=6)
     pairs = []
     for _ in range(15):

@@ -12,9 +12,8 @@ import pytest
 
 from drbqo_ray import Float, Optimizer, plots
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.report.about import About
+from drbqo_ray.report.about import About, Timing
 from drbqo_ray.report.facts import gather
-from drbqo_ray.report.timeline import Timing
 
 PICTURES = (
     plots.ranking,
@@ -65,18 +64,18 @@ def test_the_curve_ends_at_the_recommended_value(searched):
 def test_untrained_cells_are_hatched_and_trained_ones_hold_their_score(searched):
     facts = plots.facts_of(searched)
     ax = plots.heat_map(facts)
-    cells = [cell for row in facts.heat_map.cells for cell in row]
+    cells = [cell for row in facts.parts["heat_map"].cells for cell in row]
     assert len(ax.patches) == sum(not cell.observed for cell in cells)
     np.testing.assert_allclose(ax.images[0].get_array().ravel(), [cell.value for cell in cells])
 
 
-def test_the_timeline_names_the_utilisation(searched):
+def test_the_timeline_names_the_utilization(searched):
     timings = [
         Timing(o.id, 2.0, "node", 3.0 * o.id, 3.0 * o.id + 2.0) for o in searched.observations
     ]
     facts = gather(searched, About(), timings)
     ax = plots.timeline(facts)
-    assert f"{100 * facts.timeline.utilisation:.1f} %" in ax.get_title()
+    assert f"{100 * facts.parts['timeline'].utilization:.1f} %" in ax.get_title()
     assert len(ax.patches) == 20
 
 

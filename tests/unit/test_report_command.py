@@ -19,6 +19,7 @@ from drbqo_ray.cli.main import cli
 from drbqo_ray.errors import InvalidInput, JournalCorrupt
 from drbqo_ray.report.watch import PageServer
 from drbqo_ray.runtime.result import Result
+from drbqo_ray.storage import stored_run
 from drbqo_ray.storage.journal import JOURNAL
 from tests.support.report_runs import write_run
 
@@ -36,6 +37,22 @@ def test_the_report_goes_into_the_run_and_its_path_is_printed(run):
     assert "<h1>sonar</h1>" in page
     assert "connect-src" not in page
     assert (run / JOURNAL).read_bytes() == before
+
+
+def test_a_report_replays_the_journal_once(run, tmp_path, monkeypatch):
+    replays = []
+
+    def counted(records, problem):
+        replays.append(problem)
+        return replay(records, problem)
+
+    replay = stored_run.replay
+    monkeypatch.setattr(stored_run, "replay", counted)
+    done = CliRunner().invoke(cli, ["report", str(run), "--out", str(tmp_path / "x.html")])
+    assert done.exit_code == 0
+    assert len(replays) == 1
+    Result("sonar", None, [], run, "finished").report(tmp_path / "y.html")
+    assert len(replays) == 2
 
 
 def test_the_report_goes_where_out_says(run, tmp_path):

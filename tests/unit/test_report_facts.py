@@ -27,7 +27,7 @@ from drbqo_ray import (
 )
 from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.facts import Facts
-from drbqo_ray.report.importance import total_effects
+from drbqo_ray.report.panels.parameters import total_effects
 from drbqo_ray.report.posterior import read_posterior
 from drbqo_ray.runtime.run_report import journal_facts
 from tests.support.report_runs import SPACE, two_peaks, write_run
@@ -213,7 +213,7 @@ def test_the_recommendation_is_that_of_the_optimizer(tmp_path):
 
 def test_heat_map_cells_are_scores_of_the_journal_or_the_models_guess(run):
     facts, oracle = run
-    heat = facts.heat_map
+    heat = facts.parts["heat_map"]
     means, _ = oracle.believe()
     assert heat is not None
     for row in heat.cells:
@@ -265,8 +265,8 @@ def test_winner_changes_where_two_configs_are_equal(run):
 
 def test_no_point_of_the_front_is_beaten(run):
     facts, oracle = run
-    assert facts.pareto is not None
-    points = [(oracle.sign * p.mean, -p.spread, p.on_front) for p in facts.pareto.points]
+    assert facts.parts["pareto"] is not None
+    points = [(oracle.sign * p.mean, -p.spread, p.on_front) for p in facts.parts["pareto"].points]
     for gain, calm, on_front in points:
         beaten = any(a >= gain and b >= calm and (a > gain or b > calm) for a, b, _ in points)
         assert on_front is not beaten
@@ -274,7 +274,7 @@ def test_no_point_of_the_front_is_beaten(run):
 
 def test_incumbent_curve_is_the_recommendation_of_every_prefix(run):
     facts, oracle = run
-    incumbent = facts.incumbent
+    incumbent = facts.parts["incumbent"]
     assert incumbent is not None
     for point in incumbent.checkpoints:
         means, _ = oracle.believe(point.evaluations)
@@ -311,7 +311,7 @@ def test_lead_is_the_distance_to_the_runner_up(run):
 
 def test_timeline_has_a_bar_for_every_outcome_and_adds_up(run):
     facts, oracle = run
-    timeline = facts.timeline
+    timeline = facts.parts["timeline"]
     assert timeline is not None
     bars = {bar.id: bar for bar in timeline.bars}
     for told in oracle.told:
@@ -322,7 +322,7 @@ def test_timeline_has_a_bar_for_every_outcome_and_adds_up(run):
         assert bar.ok is ("score" in told)
     wall = max(t["at"] for t in oracle.told) - min(t["at"] - t["seconds"] for t in oracle.told)
     busy = sum(t["seconds"] for t in oracle.told)
-    assert timeline.utilisation == pytest.approx(busy / (wall * len(timeline.lanes)))
+    assert timeline.utilization == pytest.approx(busy / (wall * len(timeline.lanes)))
     for lane in range(len(timeline.lanes)):
         own = sorted((b.start, b.end) for b in timeline.bars if b.lane == lane)
         assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(own))
@@ -468,7 +468,7 @@ def test_a_condensed_model_gives_sound_facts(tmp_path, monkeypatch):
     assert row is not None
     assert row.robust == found.robust_value
     assert row.std == pytest.approx(found.std, rel=1e-6)
-    assert facts.incumbent is not None
-    last = facts.incumbent.checkpoints[-1]
+    assert facts.parts["incumbent"] is not None
+    last = facts.parts["incumbent"].checkpoints[-1]
     assert last.config == row.number
     assert last.value == pytest.approx(row.robust, abs=0.02)

@@ -44,8 +44,8 @@ def test_the_path_of_the_incumbent_ends_at_the_recommendation(
     found: tuple[Facts, Recommendation],
 ) -> None:
     facts, best = found
-    assert facts.incumbent is not None
-    end = facts.incumbent.checkpoints[-1]
+    assert facts.parts["incumbent"] is not None
+    end = facts.parts["incumbent"].checkpoints[-1]
     assert end.value == pytest.approx(best.robust_value, abs=1e-9)
     assert end.high - end.low == pytest.approx(2 * 1.96 * best.std, abs=1e-9)
 

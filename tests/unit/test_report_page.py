@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from drbqo_ray import Choice, CVaR, Float, KLBall
+from drbqo_ray import Choice, CVaR, Float, KLBall, WorstCase
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.file import write_report
@@ -127,6 +127,8 @@ EDGES: dict[str, dict[str, Any]] = {
     },
     "some failures": {"fails": lambda c, f, k: "boom" if k % 5 == 0 else None},
     "one fold": {"folds": 1},
+    "one fold, any weights": {"folds": 1, "uncertainty": WorstCase()},
+    "weight on one fold": {"reference": [1.0, 0.0, 0.0, 0.0], "uncertainty": WorstCase()},
     "sixty parameters": {"space": many_parameters(60), "score": lambda c, f: c["parameter_0"] + f},
     "unicode and long": {"space": LONG},
     "no times": {"timed": False},

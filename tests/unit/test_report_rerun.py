@@ -86,6 +86,21 @@ def test_the_command_states_the_same_problem_or_is_not_given(case, monkeypatch, 
         assert header[key] == (problem.header()[key] if key in problem.header() else header[key])
 
 
+@pytest.mark.parametrize(
+    ("uncertainty", "code"),
+    [
+        (1.0, "dr.ChiSquareBall(1.0)"),
+        (dr.CVaR(0.3), "dr.CVaR(0.3)"),
+        (dr.WorstCase(), "dr.WorstCase()"),
+        (dr.MMDBall(0.3, [[1, 0.5], [0.5, 1]]), "dr.MMDBall(0.3, [[1.0, 0.5], [0.5, 1.0]])"),
+    ],
+)
+def test_the_script_makes_the_set_by_its_public_name(uncertainty, code):
+    script = python_script(problem_of({"uncertainty": uncertainty}), 12)
+    assert f"    uncertainty={code},\n" in script
+    assert script.startswith("import drbqo_ray as dr\n\n")
+
+
 def test_an_objective_that_cannot_be_loaded_is_only_named(tmp_path):
     write_run(tmp_path / "run", evaluations=3, objective="__main__:<lambda>")
     about = journal_facts(tmp_path / "run", "run").about

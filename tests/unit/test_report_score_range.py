@@ -50,15 +50,17 @@ def facts(run) -> Facts:
 
 def shown_scores(facts: Facts) -> Iterator[float]:
     """Every score of the facts, ends of bands included."""
-    assert facts.ranking and facts.heat_map and facts.weights  # noqa: PT018
-    assert facts.importance and facts.incumbent and facts.radius_path and facts.pareto  # noqa: PT018
+    assert facts.ranking and facts.weights  # noqa: PT018
+    assert facts.importance and facts.radius_path  # noqa: PT018
+    heat_map, incumbent, pareto = (facts.parts[key] for key in ("heat_map", "incumbent", "pareto"))
+    assert heat_map and incumbent and pareto  # noqa: PT018
     for row in facts.ranking.rows:
         yield from (row.robust, row.mean, row.worst, *row.fold_means)
-    yield from (cell.value for row in facts.heat_map.cells for cell in row)
-    yield from (*facts.heat_map.fold_means, *facts.weights.fold_means, *facts.radius_path.best)
+    yield from (cell.value for row in heat_map.cells for cell in row)
+    yield from (*heat_map.fold_means, *facts.weights.fold_means, *facts.radius_path.best)
     yield from (value for curve in facts.radius_path.curves.values() for value in curve)
-    yield from (point.mean for point in facts.pareto.points)
-    for point in facts.incumbent.checkpoints:
+    yield from (point.mean for point in pareto.points)
+    for point in incumbent.checkpoints:
         yield from (point.value, point.low, point.high)
     for part in facts.importance.slices:
         for place in part.points:
@@ -81,9 +83,9 @@ def test_no_text_of_a_cell_is_beyond_the_range(facts):
 
 
 def test_cells_that_show_an_end_in_place_of_an_estimate_are_counted(facts, mode):
-    assert facts.heat_map and facts.ranking  # noqa: PT018
+    assert facts.parts["heat_map"] and facts.ranking  # noqa: PT018
     limit = 1 if mode == "max" else 0
-    beyond = [cell for row in facts.heat_map.cells for cell in row if cell.beyond]
+    beyond = [cell for row in facts.parts["heat_map"].cells for cell in row if cell.beyond]
     assert beyond
     for cell in beyond:
         row = facts.ranking.row(cell.config)

@@ -11,11 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from drbqo_ray.report.about import Timing
 from drbqo_ray.report.draw.axis import Scale, nice_step, tick_text, word_lines
 from drbqo_ray.report.draw.svg import element
-from drbqo_ray.report.pareto import front_of
-from drbqo_ray.report.ranking import _agreement
-from drbqo_ray.report.timeline import Timing, draw_up
+from drbqo_ray.report.panels.pareto import front_of
+from drbqo_ray.report.panels.ranking import _agreement
+from drbqo_ray.report.panels.timeline import draw_up
 from drbqo_ray.report.wording import Decimals, config_text, count, seconds, value_text
 
 numbers = st.floats(-1e12, 1e12)
@@ -120,7 +121,7 @@ timings = st.builds(
 
 
 @given(st.lists(timings, max_size=40))
-def test_bars_of_a_lane_never_overlap_and_utilisation_is_a_share(given_timings):
+def test_bars_of_a_lane_never_overlap_and_utilization_is_a_share(given_timings):
     timeline = draw_up(given_timings)
     timed = [each for each in given_timings if each.told_at is not None]
     if timeline is None:
@@ -128,7 +129,7 @@ def test_bars_of_a_lane_never_overlap_and_utilisation_is_a_share(given_timings):
         return
     assert len(timeline.bars) == len(timed)
     assert timeline.untimed == len(given_timings) - len(timed)
-    assert 0 <= timeline.utilisation <= 1 + 1e-6
+    assert 0 <= timeline.utilization <= 1 + 1e-6
     for lane in range(len(timeline.lanes)):
         bars = sorted((b.start, b.end) for b in timeline.bars if b.lane == lane)
         assert bars

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from drbqo_ray.optimizer.stopping import Look
+from drbqo_ray.optimizer.stopping import StopCheck
 from drbqo_ray.problem import RunProblem
-from drbqo_ray.records import Suggestion
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, Journal, read_journal
-from drbqo_ray.storage.outcome import Outcome
 from drbqo_ray.storage.stored_run import replay, tell_optimizer
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import assert_sound, records_of
@@ -34,8 +33,8 @@ def problem_of(rule: str | None = RULE, seed: int = 2) -> RunProblem:
     return RunProblem.of(SPACE, 3, {**settings, "stop_when": rule}, smooth, "smooth")
 
 
-def score_of(suggestion: Suggestion) -> Outcome:
-    return Outcome(suggestion.id, smooth(suggestion.config, suggestion.context, 0))
+def score_of(suggestion: Suggestion) -> Observation:
+    return Observation.of(suggestion, smooth(suggestion.config, suggestion.context, 0))
 
 
 def by_hand(problem: RunProblem) -> tuple[list[Suggestion], str | None]:
@@ -91,13 +90,13 @@ def test_another_rule_starts_its_own_count(ram, between):
     asked, _ = by_hand(problem)
     work(ram / "run", problem)
     other = problem_of(between)
-    assert replay(read_journal(ram / "run"), other).optimizer.last_look is None
+    assert replay(read_journal(ram / "run"), other).optimizer.last_check is None
     coordinator = Coordinator(ram / "run", other, MOST, {"stop_when": between})
     assert coordinator.stop_reason() is None
     assert coordinator.take(len(asked), 1, 1)
     coordinator.close()
     # Back at the first rule, what it said before the change no longer counts.
-    assert replay(read_journal(ram / "run"), problem).optimizer.last_look is None
+    assert replay(read_journal(ram / "run"), problem).optimizer.last_check is None
 
 
 @pytest.mark.parametrize(
@@ -110,11 +109,11 @@ def test_another_rule_starts_its_own_count(ram, between):
     ],
 )
 def test_a_look_counts_while_every_session_since_had_its_rule(ram, looked, later, counts):
-    look = Look(passed=1, next=12)
+    look = StopCheck(passed=1, next=12)
     work(ram / "run", problem_of(looked), most=0)
     with Journal.open(ram / "run") as journal:
         journal.append("look", {"told": 11, **look.to_dict()})
     for rule in later:
         work(ram / "run", problem_of(rule), most=0)
-    found = replay(read_journal(ram / "run"), problem_of(RULE)).optimizer.last_look
+    found = replay(read_journal(ram / "run"), problem_of(RULE)).optimizer.last_check
     assert found == (look if counts else None)

@@ -84,7 +84,7 @@ def test_a_config_is_judged_by_its_scores_and_elsewhere_by_the_model(method):
     assert ours.best_index_ == int(np.argmax(values))
     assert results["rank_test_score"][ours.best_index_] == 1
     np.testing.assert_allclose(ours.worst_case_weights_, weights[ours.best_index_])
-    judged = ours.optimizer_.judged(results["params"])
+    judged = ours.optimizer_.completed_scores(results["params"])
     np.testing.assert_allclose(model[~seen], judged[~seen])
     if method == "foldwise":
         assert ours.best_params_ == ours.optimizer_.recommend().config

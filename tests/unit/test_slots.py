@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drbqo_ray.runtime.slots import capacity, check_resources
+from drbqo_ray.runtime.plan import check_resources
+from drbqo_ray.runtime.slots import capacity
 
 
 def node(**offer: float) -> dict[str, object]:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.report.timeline import Timing, draw_up
+from drbqo_ray.report.about import Timing
+from drbqo_ray.report.panels.timeline import draw_up
 from drbqo_ray.runtime.callbacks import Callbacks
 from drbqo_ray.runtime.coordinator import Snapshot
 from drbqo_ray.runtime.status import RunStatus
@@ -44,9 +45,9 @@ class Run:
 
     def end(self, id: int, seconds: float, run: str = "a", ok: bool = True) -> None:
         status, score = ("ok", 0.5) if ok else ("failed", None)
-        seen = Observation(id, {}, id % 3, status, score)  # type: ignore[arg-type]
+        seen = Observation(id, {}, id % 3, status, score, seconds=seconds)  # type: ignore[arg-type]
         self.standing.trained(run, id)
-        self.standing.ended(run, seen, seconds)
+        self.standing.ended(run, seen)
 
 
 def test_every_start_end_and_best_config_is_told() -> None:
@@ -159,4 +160,4 @@ def test_the_terminal_and_the_report_say_the_same(
     timeline = draw_up(timings)
     assert timeline is not None
     if len(timeline.lanes) == slots:
-        assert run.display.status["utilization"] == pytest.approx(timeline.utilisation)
+        assert run.display.status["utilization"] == pytest.approx(timeline.utilization)

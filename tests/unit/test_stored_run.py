@@ -160,7 +160,7 @@ def test_a_golden_run_of_format_1_is_read_and_gone_on_with(tmp_path: Path) -> No
     assert [o.score for o in saved.run.outcomes.values()][:3] == [0.4, 0.46, 0.52]
     assert saved.run.optimizer.last_fit is not None
     assert saved.run.optimizer.last_fit.size == 6
-    assert saved.session["n_evaluations"] == 8
+    assert saved.run.session["n_evaluations"] == 8
     assert " robust, " in "\n".join(saved.lines())
     with Journal.open(run, saved.run.problem.header()) as journal:
         assert journal.append("session", {"at": 2.0}) == 21

@@ -178,11 +178,11 @@ def test_noise_is_learned_and_has_a_floor():
     assert 1e-5 < noise(smooth) / smooth.std() < 1e-2
 
 
-def fitted_noise(y, rough, seed=0, size=30):
+def fitted_noise(y, noisy_prior, seed=0, size=30):
     X = np.random.default_rng(seed).random((size, 3))
     c = np.arange(size) % 4
     family = KernelFamily(SHAPES["se"], EmbeddedContexts.folds(4), 3)
-    model = Surrogate(family, rough=rough)
+    model = Surrogate(family, noisy_prior=noisy_prior)
     fit = model.fit(X, c, y(X))
     return family.unpack(np.array(fit.parameters)).noise
 
@@ -191,9 +191,9 @@ def test_a_rough_prior_takes_few_scores_that_jump_about_for_noise():
     def jumps(X):
         return np.random.default_rng(1).standard_normal(len(X))
 
-    assert fitted_noise(jumps, rough=True) > 0.3
-    assert fitted_noise(jumps, rough=False) < 0.01
+    assert fitted_noise(jumps, noisy_prior=True) > 0.3
+    assert fitted_noise(jumps, noisy_prior=False) < 0.01
 
 
 def test_a_rough_prior_still_sees_that_scores_are_smooth():
-    assert fitted_noise(lambda X: np.sin(3 * X).sum(axis=1), rough=True, size=60) < 1e-4
+    assert fitted_noise(lambda X: np.sin(3 * X).sum(axis=1), noisy_prior=True, size=60) < 1e-4

@@ -152,7 +152,7 @@ CALLS = {
     "recommend": lambda opt: opt.recommend(),
     "certainty": lambda opt: opt.certainty(),
     "predict": lambda opt: opt.predict([opt.observations[0].config]),
-    "judged": lambda opt: opt.judged([opt.observations[0].config]),
+    "completed_scores": lambda opt: opt.completed_scores([opt.observations[0].config]),
     "stop_reason": lambda opt: opt.stop_reason(),
 }
 
@@ -171,7 +171,7 @@ class TestEveryWayIn:
     def test_a_call_that_fails(self):
         opt = told()
         with pytest.raises(InvalidInput):
-            opt.judged([{"a": 0.123, "b": 1}])
+            opt.completed_scores([{"a": 0.123, "b": 1}])
         assert allowed() == {THREADS}
 
     def test_a_fit_in_a_thread_of_its_own(self, monkeypatch):

@@ -96,7 +96,7 @@ class TestStopping:
         for k in range(40):
             run(search, [f"early {k}"])
             assert search.suggest(f"early {k + 1}") != Searcher.FINISHED
-            look = search._running.ledger.optimizer.last_look
+            look = search._running.ledger.optimizer.last_check
             if look is not None and look.passed == 1:
                 return look
         raise AssertionError("the rule never held")
@@ -111,7 +111,7 @@ class TestStopping:
             search.save(str(tmp_path / "state"))
             again = DRBQOSearch(n_folds=None)
             again.restore(str(tmp_path / "state"))
-        assert again._running.ledger.optimizer.last_look == look
+        assert again._running.ledger.optimizer.last_check == look
         assert until_finished(again) == until_finished(search)
         assert again.stop_reason() == search.stop_reason()
 
@@ -122,7 +122,7 @@ class TestStopping:
         look = self.until_held_once(search)
         search.on_trial_complete("failed", {"score": score_of(config), **flat(config)})
         assert [o.status for o in search.observations].count("failed") == 0
-        assert search._running.ledger.optimizer.last_look == look
+        assert search._running.ledger.optimizer.last_check == look
 
     def test_a_rule_that_cannot_be_checked_does_not_end_the_run(self, caplog, monkeypatch):
         search = ready(LINE, stop_when=RULE)
@@ -193,7 +193,7 @@ class TestReport:
         run(search, "abc")
         search.report(tmp_path / "report.html")
         page = html.unescape((tmp_path / "report.html").read_text())
-        (code,) = re.findall(r"from drbqo_ray\.core.*?\n\)", page, re.DOTALL)
+        (code,) = re.findall(r"import drbqo_ray as dr\n.*?\n\)", page, re.DOTALL)
         made: dict = {}
         exec(code, made)
         again = made["search"]

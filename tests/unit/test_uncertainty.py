@@ -9,8 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from drbqo_ray.core.sets import mmd as mmd_ball
-from drbqo_ray.core.sets.catalog import (
+from drbqo_ray.core.sets import (
     ChiSquareBall,
     CVaR,
     Expectation,
@@ -22,6 +21,7 @@ from drbqo_ray.core.sets.catalog import (
     as_uncertainty,
     from_dict,
 )
+from drbqo_ray.core.sets import mmd as mmd_ball
 from drbqo_ray.errors import InvalidInput
 from tests.support.hostile_objects import WithoutRepr
 
@@ -387,7 +387,7 @@ def test_bad_plain_data_is_refused(plain):
 
 def test_importing_the_sets_loads_no_heavy_module():
     script = (
-        "import sys, drbqo_ray.core.sets.catalog;"
+        "import sys, drbqo_ray.core.sets;"
         "print(*[name for name in ('ray', 'torch', 'scipy.stats') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

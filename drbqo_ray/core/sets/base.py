@@ -1,16 +1,17 @@
-"""The contract every uncertainty set keeps, and the checks on what a user passes in.
+"""The contract every uncertainty set keeps, what it says of itself, and the checks on input.
 
-The notation is that of `drbqo_ray.core.sets.catalog`.
+The notation is that of `drbqo_ray.core.sets`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import isfinite, nan
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,16 +20,61 @@ from drbqo_ray.errors import InvalidInput
 from drbqo_ray.types import Array
 
 TINY = float(np.finfo(np.float64).tiny)
+ROUNDING = 4e-16
 LARGEST = 1e300
 """Size of a matrix entry of which a float holds the sum over many contexts."""
 
+_SETS: dict[str, type[UncertaintySet]] = {}
 
+
+class Divergence(NamedTuple):
+    """How far weights are from the reference, in the measure of a set.
+
+    Attributes:
+        name: the measure in words.
+        distance: that of the weights.
+        limit: the largest distance the set allows.
+    """
+
+    name: str
+    distance: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Family:
+    """Sets of one kind from the reference alone to the worst context.
+
+    Attributes:
+        label: what the size is, for an axis.
+        kind: kind of the sets.
+        high: size from which on the set holds every single context.
+        own: size of the set that was asked; may exceed `high`.
+        make: the set of a size in [0, high].
+        mean_minus_spread: whether the value at a size is mean - sqrt(2 size) spread while every
+            weight is positive, as it is for the chi-square ball alone.
+    """
+
+    label: str
+    kind: str
+    high: float
+    own: float
+    make: Callable[[float], UncertaintySet]
+    mean_minus_spread: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class UncertaintySet(ABC):
     """The distributions over n contexts that the adversary may choose from.
 
     A set never changes, has no random part, and may be called from many threads. Two sets of
     the same kind with equal parameters are equal. Where several weights are optimal, the sets
     return the ones that share mass among tied contexts as the reference does.
+
+    A new set is a frozen dataclass (with eq=False and repr=False if it holds arrays, which are
+    compared and shown here) with a `kind` and `_solve_rows`; the rest has defaults, which it may
+    replace: `within_support`, `words`, `short_name`, `slow`, `check_contexts`,
+    `divergence` and `_family`. `drbqo_ray.testing.sets` checks the contract.
     """
 
     kind: ClassVar[str]
@@ -37,8 +83,32 @@ class UncertaintySet(ABC):
     within_support: ClassVar[bool] = False
     """Whether a context without reference weight can never receive any."""
 
+    words: ClassVar[str] = ""
+    """The set in words, before its size; its kind if empty."""
+
+    short_name: ClassVar[str] = ""
+    """Its name in names of directories; its kind if empty."""
+
+    slow: ClassVar[bool] = False
+    """Whether it is too slow to be solved for many configs at many sizes."""
+
     _block_elements: ClassVar[int] = 40_000
     """Numbers per block of rows: the work arrays of one block stay in cache."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Make the set known by its kind."""
+        super().__init_subclass__(**keywords)
+        if "kind" not in cls.__dict__:  # a base of other sets
+            return
+        known = _SETS.setdefault(cls.kind, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InvalidInput(
+                f"Every set needs a kind of its own; {known.__qualname__} of {known.__module__}"
+                " has this one.",
+                cls.kind,
+                "Choose another name: journals tell sets apart by it.",
+            )
+        _SETS[cls.kind] = cls
 
     def worst_case(
         self, values: ArrayLike, reference: ArrayLike | None = None
@@ -89,11 +159,73 @@ class UncertaintySet(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which `from_dict` makes an equal set; fit for JSON."""
         plain: dict[str, Any] = {"set": self.kind}
-        for field in fields(self):  # type: ignore[arg-type]  # every set is a dataclass
-            if field.init:
-                entry = getattr(self, field.name)
-                plain[field.name] = entry.tolist() if isinstance(entry, np.ndarray) else entry
+        for name, entry in self._parameters().items():
+            plain[name] = entry.tolist() if isinstance(entry, np.ndarray | np.generic) else entry
         return plain
+
+    def __repr__(self) -> str:
+        """The parameters, and the shape of those that are arrays."""
+        texts = [
+            f"{name}=<{' x '.join(map(str, entry.shape))}>"
+            if isinstance(entry, np.ndarray)
+            else f"{name}={entry!r}"
+            for name, entry in self._parameters().items()
+        ]
+        return f"{type(self).__qualname__}({', '.join(texts)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a set of this kind with equal parameters."""
+        if not isinstance(other, UncertaintySet) or type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = self._parameters().values(), other._parameters().values()
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+    def __hash__(self) -> int:
+        """Equal sets hash alike."""
+        entries = self._parameters().values()
+        sums = (float(e.sum()) if isinstance(e, np.ndarray) else e for e in entries)
+        return hash((self.kind, *sums))
+
+    def _parameters(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+
+    def to_python(self) -> tuple[str, str]:
+        """Code that makes an equal set: the line that must come before, and the expression."""
+        plain, name, home = self.to_dict(), type(self).__qualname__, type(self).__module__
+        given = ", ".join(
+            f"{field.name}={plain[field.name]!r}" if field.kw_only else repr(plain[field.name])
+            for field in fields(self)
+            if field.init
+        )
+        if home.rpartition(".")[0] == __package__:
+            return "import drbqo_ray as dr", f"dr.{name}({given})"
+        if home == "__main__" or "." in name:
+            name = name.rpartition(".")[2]
+            return f"{name} = ...  # the set that was called '{home}:{name}'", f"{name}({given})"
+        return f"from {home} import {name}", f"{name}({given})"
+
+    def describe(self) -> str:
+        """The set in words, e.g. "chi-square ball of radius 0.7"."""
+        return " ".join([self.words or self.kind, *(f"{size:.4g}" for size in self._sizes())])
+
+    def label(self) -> str:
+        """A short name that is fit for a directory, e.g. "radius-1" or "cvar-0.3"."""
+        return "-".join([self.short_name or self.kind, *(f"{size:g}" for size in self._sizes())])
+
+    def _sizes(self) -> list[float]:
+        return [entry for entry in self.to_dict().values() if isinstance(entry, int | float)]
+
+    def divergence(self, p: Array, q: Array) -> Divergence | None:
+        """How far weights p (n,) are from q (n,); None for a set without a simple measure."""
+        return None
+
+    def family(self, q: Array) -> Family | None:
+        """The sets of all sizes for reference weights q (n,); None when there is only one."""
+        family = self._family(q) if q.size > 1 else None
+        return family if family is not None and family.high > 0 else None
+
+    def _family(self, q: Array) -> Family | None:
+        return None
 
     @abstractmethod
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
@@ -113,6 +245,28 @@ class UncertaintySet(ABC):
         weights = np.zeros(rows.shape)
         value, weights[:, support] = self.solve(rows[:, support], q[support])
         return value, weights
+
+
+def from_dict(plain: Mapping[str, Any]) -> UncertaintySet:
+    """The set that `UncertaintySet.to_dict` wrote down."""
+    cure = (
+        f"Pass what to_dict() returns; the sets are {', '.join(_SETS)}. A set of your own is known"
+        " once its module is imported."
+    )
+    name = plain.get("set") if isinstance(plain, Mapping) else None
+    if not isinstance(name, str) or name not in _SETS:
+        raise InvalidInput("A set in plain data needs a known name under 'set'.", plain, cure)
+    parameters = {key: entry for key, entry in plain.items() if key != "set"}
+    try:
+        return _SETS[name](**parameters)
+    except TypeError:
+        rule = f"The set {name!r} must come with exactly its own parameters."
+        raise InvalidInput(rule, plain, cure) from None
+
+
+def is_set(thing: object) -> bool:
+    """Whether it is the class of a set."""
+    return isinstance(thing, type) and thing in _SETS.values()
 
 
 def unit_rows(values: Array) -> tuple[Array, Array, Array]:
@@ -162,6 +316,27 @@ def share_of_ties(x: Array, q: Array) -> Array:
         mass = np.add.reduce(p, axis=-1, keepdims=True)
     p /= mass
     return p
+
+
+def value_at_mass(x: Array, q: Array, mass: Array | float) -> Array:
+    """Lowest value of each row, shape (m, 1), at or below which lies reference mass `mass`."""
+    if is_uniform(q):
+        ascending = np.sort(x, axis=-1)
+        q_ascending = q
+    else:
+        order = np.argsort(x, axis=-1)
+        ascending = np.take_along_axis(x, order, axis=-1)
+        q_ascending = q[order]
+    cumulative = np.add.accumulate(q_ascending, axis=-1)
+    short = cumulative < mass  # (m, n) or (n,)
+    index = np.minimum(np.add.reduce(short, axis=-1, dtype=np.intp), x.shape[-1] - 1)
+    cut: Array = ascending[np.arange(x.shape[0]), index]
+    return cut[:, None]
+
+
+def least_weight(q: Array) -> float:
+    """The smallest positive reference weight of q (n,)."""
+    return float(q[q > 0].min())
 
 
 @lru_cache(maxsize=256)

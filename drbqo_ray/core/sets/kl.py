@@ -1,6 +1,6 @@
 """The Kullback-Leibler ball: exponential tilting, its strength found by Newton's method.
 
-Notation as in `drbqo_ray.core.sets.catalog`, and
+Notation as in `drbqo_ray.core.sets`, and
 
 =========  =====================================================  ======
 symbol     meaning                                                shape
@@ -19,9 +19,12 @@ from typing import ClassVar
 import numpy as np
 
 from drbqo_ray.core.sets.base import (
+    Divergence,
+    Family,
     UncertaintySet,
     checked_radius,
     finish,
+    least_weight,
     share_of_ties,
     unit_rows,
 )
@@ -44,11 +47,23 @@ class KLBall(UncertaintySet):
 
     radius: float
     kind: ClassVar[str] = "kl"
+    words: ClassVar[str] = "Kullback-Leibler ball of radius"
     within_support: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the radius."""
         object.__setattr__(self, "radius", checked_radius(self.radius))
+
+    def divergence(self, p: Array, q: Array) -> Divergence:
+        """The sum of p log(p / q)."""
+        ratio = p[q > 0] / q[q > 0]
+        terms = np.where(ratio > 0, ratio * np.log(np.maximum(ratio, 1e-300)), 0.0)
+        distance = float(np.sum(q[q > 0] * terms))
+        return Divergence("Kullback-Leibler divergence", distance, self.radius)
+
+    def _family(self, q: Array) -> Family:
+        high = -float(np.log(least_weight(q)))
+        return Family("radius of the KL ball", self.kind, high, self.radius, KLBall)
 
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         x, shift, scale = unit_rows(values)

@@ -1,6 +1,6 @@
 """The maximum mean discrepancy ball: closed form, or the path of optima where weights hit 0.
 
-Notation as in `drbqo_ray.core.sets.catalog`, and
+Notation as in `drbqo_ray.core.sets`, and
 
 ======  =========================================================  ======
 symbol  meaning                                                    shape
@@ -14,7 +14,7 @@ nu      multiplier of sum p = 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from drbqo_ray.core.sets.base import (
+    Family,
     UncertaintySet,
     checked_matrix,
     checked_radius,
@@ -53,6 +54,8 @@ class MMDBall(UncertaintySet):
     radius: float
     gram: Array
     kind: ClassVar[str] = "mmd"
+    words: ClassVar[str] = "MMD ball of radius"
+    slow: ClassVar[bool] = True
     _metric: Array = field(init=False)
     _unit_radius: float = field(init=False)
     _basis: Array = field(init=False)
@@ -82,21 +85,6 @@ class MMDBall(UncertaintySet):
         object.__setattr__(self, "_basis", basis)
         object.__setattr__(self, "_factor", cho_factor(basis.T @ metric @ basis))
 
-    def __repr__(self) -> str:
-        """The radius and the size of the matrix."""
-        n = self.gram.shape[0]
-        return f"MMDBall(radius={self.radius}, gram=<{n} x {n}>)"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is an MMD ball with equal radius and gram matrix."""
-        if not isinstance(other, MMDBall):
-            return NotImplemented
-        return self.radius == other.radius and np.array_equal(self.gram, other.gram)
-
-    def __hash__(self) -> int:
-        """Equal balls hash alike."""
-        return hash((self.kind, self.radius, self.gram.shape[0], float(self.gram.sum())))
-
     def check_contexts(self, n: int) -> None:
         """Raise `InvalidInput` when the gram matrix is not of n contexts."""
         if self.gram.shape[0] != n:
@@ -105,6 +93,17 @@ class MMDBall(UncertaintySet):
                 f"shape {self.gram.shape}",
                 "Pass one row per context.",
             )
+
+    def _family(self, q: Array) -> Family:
+        away = np.eye(len(q)) - q
+        high = float(np.sqrt(np.einsum("ij,jk,ik->i", away, self.gram, away).max()))
+        return Family(
+            "radius of the MMD ball",
+            self.kind,
+            high,
+            self.radius,
+            lambda radius: replace(self, radius=radius),
+        )
 
     def _solve_rows(self, values: Array, q: Array) -> tuple[Array, Array]:
         x, shift, scale = unit_rows(values)

@@ -1,6 +1,6 @@
 """The Wasserstein ball over the contexts themselves: greedy transport along lower hulls.
 
-Notation as in `drbqo_ray.core.sets.catalog`. Mass of context i that is carried a distance d
+Notation as in `drbqo_ray.core.sets`. Mass of context i that is carried a distance d
 should reach the lowest value within that distance on average: the lower convex hull of the
 points (d_ij, x_j), j = 1..n. Each edge of a hull lowers the value at a constant rate per unit
 of transport, and the rates fall along a hull. So the edges of all contexts are bought in order
@@ -9,13 +9,14 @@ of their rate until the radius is spent, the last one in part: an exact optimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbqo_ray.core.sets.base import (
+    Family,
     UncertaintySet,
     checked_matrix,
     checked_radius,
@@ -41,6 +42,8 @@ class WassersteinBall(UncertaintySet):
     radius: float
     distances: Array
     kind: ClassVar[str] = "wasserstein"
+    words: ClassVar[str] = "Wasserstein ball of radius"
+    slow: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the radius and the distances; keep a read-only copy of the latter."""
@@ -53,22 +56,6 @@ class WassersteinBall(UncertaintySet):
         object.__setattr__(self, "radius", checked_radius(self.radius))
         object.__setattr__(self, "distances", distances)
 
-    def __repr__(self) -> str:
-        """The radius and the size of the matrix."""
-        n = self.distances.shape[0]
-        return f"WassersteinBall(radius={self.radius}, distances=<{n} x {n}>)"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is a Wasserstein ball with equal radius and distances."""
-        if not isinstance(other, WassersteinBall):
-            return NotImplemented
-        same = np.array_equal(self.distances, other.distances)
-        return self.radius == other.radius and same
-
-    def __hash__(self) -> int:
-        """Equal balls hash alike."""
-        return hash((self.kind, self.radius, self.distances.shape[0], float(self.distances.sum())))
-
     def check_contexts(self, n: int) -> None:
         """Raise `InvalidInput` when the distances are not between n contexts."""
         if self.distances.shape[0] != n:
@@ -77,6 +64,16 @@ class WassersteinBall(UncertaintySet):
                 f"shape {self.distances.shape}",
                 "Pass one row of distances per context.",
             )
+
+    def _family(self, q: Array) -> Family:
+        high = float((self.distances @ q).max())
+        return Family(
+            "radius of the Wasserstein ball",
+            self.kind,
+            high,
+            self.radius,
+            lambda radius: replace(self, radius=radius),
+        )
 
     def _solve_blocks(self, rows: Array, q: Array) -> tuple[Array, Array]:
         step = max(1, self._block_elements // q.size**2)

@@ -70,10 +70,6 @@ class Scale:
         last = math.floor(self.high / step + 1e-9)
         return [k * step for k in range(first, last + 1)]
 
-    def whole_ticks(self, most: int = 6) -> list[float]:
-        """The ticks that are whole numbers."""
-        return [tick for tick in self.ticks(most) if tick == round(tick)]
-
 
 def nice_step(least: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is at least `least`."""

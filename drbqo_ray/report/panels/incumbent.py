@@ -1,0 +1,214 @@
+"""How the recommendation settled: its robust value and 95 % band as evaluations came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from markupsafe import Markup
+
+from drbqo_ray.report.draw import BLUE
+from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
+from drbqo_ray.report.draw.svg import element, figure, line, number, path, tip
+from drbqo_ray.report.panel import Panel, Source
+from drbqo_ray.report.posterior import Posterior
+from drbqo_ray.report.wording import Decimals, count, seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from drbqo_ray.report.facts import Facts
+
+CHECKPOINTS = 40
+LONG, LONG_CHECKPOINTS = 2000, 16
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 300.0, 70.0, 840.0, 44.0, 240.0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The recommendation after some evaluations.
+
+    Attributes:
+        evaluations: how many were known.
+        seconds: when the last of them was recorded, None when unknown.
+        config: number of the config that would have been recommended.
+        value: its robust value, user's scale.
+        low, high: its 95 % band.
+    """
+
+    evaluations: int
+    seconds: float | None
+    config: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The path of the recommendation, by the model with its final hyperparameters.
+
+    Attributes:
+        checkpoints: in order; none before the first config could be recommended.
+        last_change: evaluations known when the recommendation last changed, among checkpoints.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+    last_change: int
+
+    @property
+    def timed(self) -> bool:
+        """Whether the time of every checkpoint is known."""
+        return all(point.seconds is not None for point in self.checkpoints)
+
+
+class IncumbentPanel(Panel[Incumbent]):
+    """The recommendation over evaluations and over seconds."""
+
+    key, order, plot_name = "incumbent", 60, "incumbent"
+    title, question = "The recommendation over time", "Has it converged?"
+
+    def gather(self, source: Source) -> Incumbent | None:
+        """The path of the recommendation."""
+        posterior = source.posterior
+        if posterior is None:
+            return None
+        told = {t.id: t.told_at for t in source.timings if t.told_at is not None}
+        places = enumerate(source.optimizer.observations)
+        in_order = {place: told[seen.id] for place, seen in places if seen.id in told}
+        total = len(posterior.scores)
+        most = CHECKPOINTS if total <= LONG else LONG_CHECKPOINTS
+        sizes = np.unique(np.linspace(1, total, min(most, total)).round().astype(np.int64))
+        found = [_checkpoint(posterior, int(size), source.report, in_order) for size in sizes]
+        path = tuple(each for each in found if each is not None)
+        if not path:
+            return None
+        changes = [b.evaluations for a, b in pairwise(path) if a.config != b.config]
+        return Incumbent(path, changes[-1] if changes else path[0].evaluations)
+
+    def draw(self, facts: Facts, data: Incumbent) -> Sequence[Markup]:
+        """The curve over evaluations, and over seconds where they are known."""
+        kinds = (False, True) if data.timed else (False,)
+        return tuple(draw_progress(facts, data, by_seconds) for by_seconds in kinds)
+
+    def reading(self, facts: Facts, data: Incumbent) -> Sequence[str]:
+        """When the recommendation last changed, and what the band is."""
+        words = (
+            f"The recommendation last changed at {count(data.last_change, 'evaluation')}. The"
+            " band holds 95 % of the model's belief. All points use the final parameters of the"
+            " model, so early ones can differ from what was shown while the run went on."
+        )
+        if not data.timed:
+            words += " No times were recorded, so there is no curve over seconds."
+        return (words,)
+
+    def plot(self, ax: Axes, facts: Facts, data: Incumbent) -> None:
+        """Robust value of the recommendation as evaluations came in, with its 95 % band."""
+        steps = [point.evaluations for point in data.checkpoints]
+        low, high = ([getattr(point, end) for point in data.checkpoints] for end in ("low", "high"))
+        ax.fill_between(steps, low, high, color=BLUE, alpha=0.2, linewidth=0, label="95 %")
+        ax.plot(steps, [point.value for point in data.checkpoints], color=BLUE)
+        ax.legend()
+        ax.set(title=self.title, xlabel="evaluations", ylabel="robust value")
+
+
+PANEL = IncumbentPanel()
+
+
+def _checkpoint(
+    posterior: Posterior, size: int, report: str, told_at: Mapping[int, float]
+) -> Checkpoint | None:
+    scores = posterior.scores[:size]
+    if np.isnan(scores).all():
+        return None
+    past = posterior.after(size)
+    usable = np.flatnonzero(past.usable)
+    if not len(usable):
+        return None
+    gains = past.gains[usable]
+    robust, weights = past.robust(gains)
+    values = robust if report == "robust" else gains @ past.reference
+    best = int(np.argmax(values))
+    value = float(past.user(robust[best]))
+    std = float(past.judged_stds(usable[[best]], weights[[best]])[0])
+    low, high = past.bands(value, std)
+    return Checkpoint(
+        evaluations=size,
+        seconds=told_at.get(size - 1),
+        config=int(usable[best]),
+        value=value,
+        low=float(low),
+        high=float(high),
+    )
+
+
+def draw_progress(facts: Facts, incumbent: Incumbent, by_seconds: bool) -> Markup:
+    """The curve over evaluations, or over seconds when all checkpoints have them."""
+    points = incumbent.checkpoints
+    places = [_place(point, by_seconds) for point in points]
+    first = min(places) if by_seconds and len(places) > 1 else 0.0
+    x = Scale(first, max(*places, first + 1e-9), LEFT, RIGHT)
+    y = Scale.around(_limits(points), BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
+    digits = Decimals.of([p.value for p in points])
+    unit = "seconds into the run" if by_seconds else "evaluations"
+    marks = left_axis(y, LEFT, RIGHT, f"robust score of the recommendation ({facts.better})")
+    marks += bottom_axis(x, BOTTOM, unit)
+    marks.append(_band(points, places, x, y))
+    if len(points) > 1:
+        marks.append(
+            path([(x(s), y(p.value)) for s, p in zip(places, points, strict=True)], "curve robust")
+        )
+    marks += _dots(points, places, x, y, digits)
+    last = points[-1]
+    description = (
+        f"After {last.evaluations} evaluations config {last.config} has {digits.text(last.value)},"
+        f" band {digits.text(last.low)} to {digits.text(last.high)}. The recommendation last"
+        f" changed at {incumbent.last_change} evaluations."
+    )
+    name = f"Recommendation over {unit}"
+    return figure(WIDTH, HEIGHT, name, description, marks, overhang(y, LEFT))
+
+
+def _place(point: Checkpoint, by_seconds: bool) -> float:
+    return (point.seconds or 0.0) if by_seconds else float(point.evaluations)
+
+
+def _limits(points: Sequence[Checkpoint]) -> list[float]:
+    """Values that must be in view: all values, and the bands of the later half."""
+    later = points[len(points) // 2 :]
+    return [*(p.value for p in points), *(v for p in later for v in (p.low, p.high))]
+
+
+def _band(points: Sequence[Checkpoint], places: list[float], x: Scale, y: Scale) -> Markup:
+    top, bottom = min(y.start, y.end), max(y.start, y.end)
+
+    def place(value: float) -> float:
+        return min(max(y(value), top), bottom)
+
+    if len(points) == 1:
+        return line(x(places[0]), place(points[0].low), x(places[0]), place(points[0].high), "axis")
+    upper = [(x(s), place(p.high)) for s, p in zip(places, points, strict=True)]
+    lower = [(x(s), place(p.low)) for s, p in zip(places, points, strict=True)]
+    steps = " ".join(f"{number(a)},{number(b)}" for a, b in [*upper, *reversed(lower)])
+    return element("path", d=f"M{steps}Z", cls="band")
+
+
+def _dots(
+    points: Sequence[Checkpoint], places: list[float], x: Scale, y: Scale, digits: Decimals
+) -> list[Markup]:
+    marks = []
+    for place, point in zip(places, points, strict=True):
+        when = f", {seconds(point.seconds)}" if point.seconds is not None else ""
+        words = (
+            f"{point.evaluations} evaluations{when}: {digits.text(point.value)}"
+            f" ({digits.text(point.low)} to {digits.text(point.high)}), config {point.config}"
+        )
+        marks.append(
+            element(
+                "circle", tip(words), cx=x(place), cy=y(point.value), r=3.0, cls="dot robust mark"
+            )
+        )
+    return marks

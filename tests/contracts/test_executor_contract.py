@@ -1,0 +1,96 @@
+"""Every executor keeps the contract of `drbqo_ray.testing.executors`, and a new one is easy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import drbqo_ray as dr
+from drbqo_ray.runtime import executor as seam
+from drbqo_ray.runtime import local_executor
+from drbqo_ray.runtime.coordinator import open_coordinator
+from drbqo_ray.runtime.plan import Plan
+from drbqo_ray.runtime.tasks import evaluate
+from drbqo_ray.testing.executors import ExecutorContract, Opened
+from tests.support.local_ray import two_cpus  # noqa: F401
+
+
+class TestLocal(ExecutorContract):
+    @pytest.fixture
+    def opened(self) -> Opened:
+        return local_executor.open_executor
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.usefixtures("two_cpus")
+class TestRay(ExecutorContract):
+    @pytest.fixture
+    def opened(self) -> Opened:
+        from drbqo_ray.runtime import ray_executor
+
+        return ray_executor.open_executor
+
+
+class Toy:
+    """An executor and its one run in this very process and thread: all it takes to add one."""
+
+    slots = 1
+
+    def __init__(self, objective: Any) -> None:
+        self._objective = objective
+
+    def open(self, plan: Plan) -> Toy:
+        limits = plan.limits
+        self._coordinator = open_coordinator(
+            plan.place, plan.problem, limits.n_evaluations, plan.session()
+        )
+        return self
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        found = getattr(self._coordinator, method)(*arguments)
+        return lambda: found  # what returns the result serves as a ticket
+
+    def start(self, suggestion: dr.Suggestion, attempt: int) -> Any:
+        outcome = evaluate(self._objective, suggestion, attempt, 1, "here")
+        return lambda: outcome
+
+    def poll(self, tickets: list[Any], seconds: float) -> list[Any]:
+        return list(tickets)
+
+    def result(self, ticket: Any) -> Any:
+        return ticket()
+
+    def ages(self) -> Mapping[tuple[int, int], float]:
+        return {}
+
+    def cancel(self, ticket: Any) -> None: ...
+
+    def close(self, wait: bool) -> None:
+        self._coordinator.close()
+
+
+def test_a_new_executor_is_one_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def open_executor(objective: Any, resources: Any, in_flight: int | None) -> Iterator[Toy]:
+        yield Toy(objective)
+
+    home = ModuleType("toy_executor")
+    home.open_executor = open_executor  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "toy_executor", home)
+    monkeypatch.setitem(seam.BACKENDS, "toy", "toy_executor")
+
+    def score(config: Mapping[str, Any], fold: int, seed: int) -> float:
+        return float(config["x"]) - fold
+
+    options: dict[str, Any] = {"n_evaluations": 9, "progress": False, "max_in_flight": 1}
+    space = {"x": dr.Float(0.0, 1.0)}
+    toy = dr.run(score, space, 3, backend="toy", **options)  # type: ignore[arg-type]
+    local = dr.run(score, space, 3, backend="local", **options)
+    assert toy.observations == local.observations
+    assert toy.recommendation == local.recommendation
+    assert {seen.node for seen in toy.observations} == {"here"}
