@@ -1,4 +1,4 @@
-"""Several processes speak before one of them names a config (docs/maths.md, section 10).
+"""Several processes speak before one of them names a config (docs/maths.md, section 9).
 
 A fit of the hyperparameters is one of several that explain the scores about as well. They agree on
 configs that were seen in many contexts. On a config that was seen in one, far from all others, one

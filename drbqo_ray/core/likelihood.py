@@ -119,7 +119,7 @@ class Likelihood:
         return value + prior, gradient + prior_gradient
 
     def predictive(self, parameters: Array) -> float:
-        """Log density of every score given all others, summed (docs/maths.md, eq. 12b).
+        """Log density of every score given all others, summed (docs/maths.md, eq. 20).
 
         Each prediction is blurred by RESOLUTION: how well scores that nearly repeat are told
         apart to the last digit says nothing about how well a config elsewhere is foreseen.
