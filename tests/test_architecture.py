@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -435,3 +436,28 @@ def test_importing_the_package_loads_neither_ray_nor_torch_nor_sklearn():
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_walk_of_an_evaluation_names_functions_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    hops = re.findall(r"`((?:runtime|optimizer|storage)/\w+\.py)` `([\w.]+)`", page)
+    assert len(hops) >= 11
+    for file, name in hops:
+        found = {
+            f"{owner.name}.{node.name}"
+            for owner in ast.walk(tree(ROOT / "drbqo_ray" / file))
+            if isinstance(owner, ast.ClassDef)
+            for node in owner.body
+            if isinstance(node, ast.FunctionDef)
+        }
+        found |= {
+            node.name
+            for node in tree(ROOT / "drbqo_ray" / file).body
+            if isinstance(node, ast.FunctionDef)
+        }
+        assert name in found, f"{file} has no {name}"
+
+
+def test_the_walk_of_an_evaluation_is_short():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| \d+ \|", page, flags=re.MULTILINE)) <= 12
