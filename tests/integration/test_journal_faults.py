@@ -19,7 +19,7 @@ from drbqo_ray.storage.format import MAX_LINE, encode_record
 from drbqo_ray.storage.journal import Journal, read_journal
 
 ROOT = Path(__file__).parent.parent.parent
-CRASHER = ROOT / "tests" / "journal_crasher.py"
+CRASHER = ROOT / "tests" / "support" / "journal_crasher.py"
 PROBLEM = {"space": {"C": [0.01, 1000.0]}, "contexts": 10, "method": "drbqo", "seed": 0}
 
 
