@@ -54,18 +54,14 @@ class ScoreDraws:
     q: Array
     normals: Array
 
-    def robust(
-        self, gp: GaussianProcess, x: Array, scores: Array, noise: float | None = None
-    ) -> Array:
-        """Draws R (k, S) of the robust values of configs; the noise is that of the process unless
-        another is given."""
+    def robust(self, gp: GaussianProcess, x: Array, scores: Array) -> Array:
+        """Draws R (k, S) of the robust values of configs."""
         missing = np.isnan(scores)
         rows = np.where(missing, gp.means(x), scores)
         R = np.repeat(self._solve(rows)[:, None], len(self.normals), axis=1)
         some = np.flatnonzero(missing.any(axis=1))
         if len(some):
-            added = gp.kernel.noise if noise is None else noise
-            roots = _roots(gp.covariances(x[some]), missing[some], added)
+            roots = _roots(gp.covariances(x[some]), missing[some], gp.kernel.noise)
             drawn = rows[some, None] + self.normals @ roots  # (k, S, n)
             R[some] = self._solve(drawn.reshape(-1, len(self.q))).reshape(len(some), -1)
         return R

@@ -29,7 +29,6 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.core import linalg
-from drbqo_ray.core.committee import Committee
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.missing_scores import ScoreDraws
 from drbqo_ray.core.sets import UncertaintySet
@@ -47,7 +46,6 @@ INCUMBENTS = 8
 SHORTLIST = 64
 CONTENDING_PAIRS = 320
 SCORE_DRAWS = 128
-COMMITTEE_SIZE = 500  # of past judgments, of which a report makes many
 
 
 class ScoringRule(Protocol):
@@ -170,8 +168,7 @@ class Scoring:
         else:
             L, X, c = self.gp.L[:size, :size], self.gp.X[:size], self.gp.c[:size]
             gp = GaussianProcess(self.gp.kernel, X, c, y, L, self.gp.jitter)
-        fit = self.fit if size <= COMMITTEE_SIZE else replace(self.fit, rivals=(), weights=())
-        return replace(self, history=history, gp=gp, fit=fit)
+        return replace(self, history=history, gp=gp)
 
     # the table
 
@@ -187,42 +184,9 @@ class Scoring:
 
     @one_thread
     def rows(self, numbers: Indices) -> Array:
-        """What configs (k,) are judged by, standardized, larger is better (k, n): by the rule, and
-        lowered where other fits dispute it."""
-        return self._rows(numbers) - self._surplus[numbers, None]
-
-    def _rows(self, numbers: Indices) -> Array:
+        """What configs (k,) are judged by, standardized, larger is better (k, n)."""
         z = self.history.config_Z[numbers]
         return self.rule.rows(self.gp, self.score_draws, z, self.seen_scores(numbers))
-
-    @cached_property
-    def _surplus(self) -> Array:
-        """How far the rows of all configs are lowered, 0 where no other fit disputes them (m,)."""
-        surplus, usable = np.zeros(len(self.history.configs)), self.history.usable
-        if not self.fit.rivals or not len(usable):
-            return surplus
-        z, scores = self.history.config_Z[usable], self.seen_scores(usable)
-        if not self.rule.keeps_scores:
-            scores = np.full(scores.shape, np.nan)
-
-        def rank(gp: GaussianProcess, rows: Indices) -> Array:
-            return self.values(np.where(np.isnan(scores[rows]), gp.means(z[rows]), scores[rows]))
-
-        def expect(gp: GaussianProcess, rows: Indices) -> Array:
-            if self.report == "mean":
-                return rank(gp, rows)
-            return self.score_draws.robust(gp, z[rows], scores[rows], noise=0.0).mean(axis=1)
-
-        values = self.values(self._rows(usable))
-        surplus[usable] = self._committee().surplus(values, rank, expect, len(self.reference))
-        return surplus
-
-    def _committee(self) -> Committee:
-        """The posterior, and those of the rivals of its hyperparameters."""
-        y = (self.history.scores() - self.fit.center) / self.fit.scale
-        kernels = [self.gp.kernel.family.unpack(np.array(rival)) for rival in self.fit.rivals]
-        rivals = [Base.of(kernel, self.history.Z, self.history.c, y).gp for kernel in kernels]
-        return Committee((self.gp, *rivals), self.fit.weights)
 
     def seen_scores(self, numbers: Indices) -> Array:
         """Standardized mean scores of configs (k,), NaN in contexts that have none (k, n)."""

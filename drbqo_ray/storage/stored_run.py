@@ -243,14 +243,10 @@ def _check_fields(record: JournalRecord) -> None:
 def _fit(plain: dict[str, Any], n_parameters: int) -> Fit:
     fit = Fit.from_dict(plain)
     scales = (fit.value, fit.center, fit.scale)
-    modes = (fit.parameters, *fit.rivals)
-    flat = [number for mode in modes for number in mode]
     good = (
-        all(len(mode) == n_parameters for mode in modes)
-        and all(type(number) in _NUMBER for number in (*flat, *scales, *fit.weights))
-        and all(abs(number) <= LARGEST_PARAMETER for number in flat)
-        and (not fit.rivals or len(fit.weights) == len(modes))
-        and all(0 <= weight <= 1 for weight in fit.weights)
+        len(fit.parameters) == n_parameters
+        and all(type(number) in _NUMBER for number in (*fit.parameters, *scales))
+        and all(abs(number) <= LARGEST_PARAMETER for number in fit.parameters)
         and all(math.isfinite(number) for number in scales)
         and all(type(count) is int and count >= 1 for count in (fit.size, fit.explored))
         and fit.scale > 0
