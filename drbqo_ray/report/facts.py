@@ -18,7 +18,6 @@ from drbqo_ray.report.panels.parameters import Importance
 from drbqo_ray.report.panels.radius import RadiusPath
 from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.panels.weights import FoldWeights
-from drbqo_ray.report.posterior import minimizes
 from drbqo_ray.report.score_range import ScoreRange
 from drbqo_ray.report.verdict import Verdict, reach_verdict
 from drbqo_ray.report.wording import Decimals
@@ -119,7 +118,7 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
     counts = np.bincount([seen.context for seen in observations], minlength=optimizer.n_contexts)
     return Facts(
         about=about,
-        minimize=minimizes(optimizer),
+        minimize=optimizer.mode == "min",
         report=source.report,
         filled=optimizer.method.report == "completed",
         set_words=optimizer.uncertainty.describe(),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import NothingObserved
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.optimizer.scoring import Scoring
@@ -25,11 +24,6 @@ class Posterior(Scoring):
     """
 
     score_range: ScoreRange
-
-    @property
-    def set(self) -> UncertaintySet:
-        """The uncertainty set of the run."""
-        return self.uncertainty
 
     def user(self, gains: npt.ArrayLike) -> Array:
         """Standardized values of any shape on the user's scale, kept to the range of scores."""
@@ -50,8 +44,3 @@ def read_posterior(optimizer: Optimizer) -> Posterior | None:
         return None
     known = {field.name: getattr(now, field.name) for field in fields(now)}
     return Posterior(**known, score_range=implied_range(now.scores, now.sign))
-
-
-def minimizes(optimizer: Optimizer) -> bool:
-    """Whether smaller scores are better."""
-    return optimizer.mode == "min"

@@ -81,7 +81,7 @@ class RadiusPanel(Panel[RadiusPath]):
         if posterior is None:
             return None
         keep = choices(posterior, source.report)
-        family = posterior.set.family(posterior.reference)
+        family = posterior.uncertainty.family(posterior.reference)
         numbers = np.flatnonzero(posterior.usable)
         if family is None or not len(numbers):
             return None
@@ -164,7 +164,7 @@ PANEL = RadiusPanel()
 
 
 def _considered(posterior: Posterior, numbers: Indices, keep: tuple[int, ...]) -> Indices:
-    if not posterior.set.slow or len(numbers) <= SLOW_CONFIGS:
+    if not posterior.uncertainty.slow or len(numbers) <= SLOW_CONFIGS:
         return numbers
     value, _ = posterior.robust(posterior.gains[numbers])
     best = numbers[np.argsort(-value, kind="stable")[:SLOW_CONFIGS]]

@@ -69,7 +69,7 @@ class WeightsPanel(Panel[FoldWeights]):
         p, q = np.array(row.weights), posterior.reference
         n = len(q)
         stds = posterior.judged_stds(np.full(n, row.number), np.eye(n))
-        measure, distance, limit = posterior.set.divergence(p, q) or (None, None, None)
+        measure, distance, limit = posterior.uncertainty.divergence(p, q) or (None, None, None)
         return FoldWeights(
             config=row.number,
             weights=row.weights,
