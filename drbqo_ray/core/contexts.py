@@ -157,8 +157,32 @@ class FreeFormContexts:
 ContextModel = EmbeddedContexts | FreeFormContexts
 
 
+def context_names(contexts: object) -> tuple[str, ...]:
+    """Names of contexts that are given by name (n,), else none; InvalidInput for bad names."""
+    try:
+        given = contexts.tolist() if getattr(contexts, "ndim", 0) == 1 else contexts  # type: ignore[attr-defined]
+    except Exception:  # a class that may do anything
+        return ()
+    if not isinstance(given, (list, tuple)) or not any(isinstance(one, str) for one in given):
+        return ()
+    known: set[str] = set()
+    for place, name in enumerate(given):
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidInput(
+                f"Every name of a context is a text that is not blank, number {place} too.",
+                name,
+                "Name it, e.g. str(group).",
+            )
+        if name in known:
+            raise InvalidInput("Names of contexts differ.", name, "Use each name once.")
+        known.add(name)
+    return tuple(str(name) for name in given)
+
+
 def check_contexts(contexts: int | npt.ArrayLike) -> int | Array:
-    """A number of folds >= 1, or sample vectors (n, m) as float64; else InvalidInput."""
+    """The number n >= 1 of folds that are counted or named, or sample vectors (n, m) as float64;
+    else InvalidInput."""
+    contexts = len(context_names(contexts)) or contexts
     if isinstance(contexts, (int, np.integer)) and not isinstance(contexts, bool):
         if contexts < 1:
             raise InvalidInput(
@@ -172,7 +196,8 @@ def check_contexts(contexts: int | npt.ArrayLike) -> int | Array:
         vectors = np.empty(0)
     if vectors.ndim != 2 or vectors.size == 0 or not np.abs(vectors).max() <= LARGEST:
         raise InvalidInput(
-            "Contexts are a number of folds, or a finite array (n, m) of sample vectors.",
+            "Contexts are a number of folds, their names, or a finite array (n, m) of sample"
+            " vectors.",
             contexts,
             "Pass an int such as 5, or drop the rows that are not finite.",
         )

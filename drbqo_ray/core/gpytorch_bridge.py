@@ -2,7 +2,8 @@
 
 The model has the same hyperparameters, data and posterior, in double precision. Its inputs are
 rows (x, w): the config as model inputs, then the coordinates of the context, or for a free-form
-covariance the number of the context. `joint_inputs` builds them.
+covariance the number of the context. `joint_inputs` builds them. `Optimizer.to_gpytorch` is the way
+in for users.
 
 | ours                              | gpytorch's                                      |
 |-----------------------------------|-------------------------------------------------|
@@ -16,6 +17,7 @@ covariance the number of the context. `joint_inputs` builds them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ import numpy as np
 from drbqo_ray.core.contexts import EmbeddedContexts
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.kernels import Kernel
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.types import Array, Indices
 
 # softplus of this is 0 in double precision, so it adds nothing to the diagonal of B
@@ -40,14 +43,35 @@ def joint_inputs(gp: GaussianProcess, x: Array, i: Indices) -> Array:
     return np.concatenate([x, np.asarray(i, dtype=np.float64)[:, None]], axis=1)
 
 
-def to_gpytorch(gp: GaussianProcess) -> Any:
+def to_gpytorch(
+    gp: GaussianProcess,
+    encode: Callable[[Sequence[Any]], Array] = np.asarray,
+    center: float = 0.0,
+    scale: float = 1.0,
+) -> Any:
     """A `gpytorch.models.ExactGP` equal to our process, ready to predict; needs the torch extra.
 
     Its `likelihood` is a GaussianLikelihood. Scores are standardized as in our process: what it
     predicts is in units of `gp.y`.
+
+    Args:
+        gp: our process.
+        encode: turns k configs into model inputs (k, d), for `inputs` of the model.
+        center, scale: kept as `score_center` and `score_scale`; a value v that the model predicts
+            is the score center + scale * v.
+
+    Raises:
+        InvalidInput: gpytorch is not installed.
     """
-    import gpytorch
-    import torch
+    try:
+        import gpytorch
+        import torch
+    except ImportError as error:
+        raise InvalidInput(
+            "A gpytorch model needs torch and gpytorch.",
+            str(error),
+            "Install them by pip install 'drbqo_ray[torch]'.",
+        ) from error
 
     class Carried(gpytorch.models.ExactGP):  # type: ignore[misc]
         """A zero-mean process with the kernel it was given."""
@@ -56,6 +80,12 @@ def to_gpytorch(gp: GaussianProcess) -> Any:
             super().__init__(inputs, scores, likelihood)
             self.mean_module = gpytorch.means.ZeroMean()
             self.covar_module = covariance
+            self.score_center, self.score_scale = center, scale
+
+        def inputs(self, configs: Sequence[Any], contexts: Sequence[int]) -> Any:
+            """Inputs (k, d + m) of the model for k configs in k contexts."""
+            i = np.array(contexts, dtype=np.int64)
+            return torch.from_numpy(joint_inputs(gp, encode(configs), i))
 
         def forward(self, inputs: Any) -> Any:
             return gpytorch.distributions.MultivariateNormal(

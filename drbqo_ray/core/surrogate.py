@@ -30,6 +30,9 @@ MARGIN = 3.0
 WARM_ITERATIONS = 15
 COLD_ITERATIONS = 30
 COLD_BUDGET = 3000
+RIVALS = 3
+APART = 0.5
+SOFTNESS = 64.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class Fit:
         explored: size at the last fit from several starts.
         value: log posterior of the parameters given the scores, on their own scale.
         center, scale: score = center + scale * standardized score.
+        rivals: other parameters that explain the scores, the best ones first.
+        weights: how much the parameters and each of the rivals count in a report; empty in fits
+            that were made before there were rivals.
     """
 
     parameters: tuple[float, ...]
@@ -50,6 +56,8 @@ class Fit:
     value: float
     center: float
     scale: float
+    rivals: tuple[tuple[float, ...], ...] = ()
+    weights: tuple[float, ...] = ()
 
     @property
     def due(self) -> int:
@@ -65,12 +73,16 @@ class Fit:
             "value": self.value,
             "center": self.center,
             "scale": self.scale,
+            "rivals": [list(rival) for rival in self.rivals],
+            "weights": list(self.weights),
         }
 
     @staticmethod
     def from_dict(plain: dict[str, Any]) -> Fit:
         """The fit with this plain-data form."""
-        return Fit(**{**plain, "parameters": tuple(plain["parameters"])})
+        many = {"rivals": tuple(tuple(rival) for rival in plain.get("rivals", ()))}
+        flat = {name: tuple(plain.get(name, ())) for name in ("parameters", "weights")}
+        return Fit(**{**plain, **many, **flat})
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,13 +176,16 @@ class Surrogate:
             rows = evenly(len(y), FIT_ROWS)
             X, c, z = X[rows], c[rows], z[rows]
         likelihood = Likelihood(self.family, X, c, z, self.prior_weight, self.noisy_prior)
-        found, value, explored = self._search(likelihood, len(z) * math.log(scale), len(y))
-        return Fit(tuple(float(v) for v in found), len(y), explored, value, center, scale)
+        volume = len(z) * math.log(scale)  # what standardizing adds to the log density
+        found, value, modes, explored = self._search(likelihood, volume, len(y))
+        rivals, weights = _weigh(likelihood, found, modes)
+        return Fit(_plain(found), len(y), explored, value, center, scale, rivals, weights)
 
-    def _search(self, likelihood: Likelihood, volume: float, size: int) -> tuple[Array, float, int]:
-        """Parameters, their log posterior, and the size at the last fit from several starts.
-
-        `volume` is what standardizing adds to the log density of the scores.
+    def _search(
+        self, likelihood: Likelihood, volume: float, size: int
+    ) -> tuple[Array, float, list[Array], int]:
+        """Parameters, their log posterior, other modes, and the size at the last fit from several
+        starts.
 
         A warm start can slide into a poor basin when a score surprises the model; a log
         posterior that falls faster than noise explains gives the other starts another chance.
@@ -178,18 +193,46 @@ class Surrogate:
         different configs, and going to and fro between them helps no one.
         """
         last = self.last_fit
-        warm, warm_value = likelihood.prior_mean, -math.inf
+        warm, warm_value, modes = likelihood.prior_mean, -math.inf, []
         if last is not None:
-            warm, warm_value = fit(likelihood, [np.array(last.parameters)], WARM_ITERATIONS)
+            before = np.array(last.parameters)
+            warm, warm_value = fit(likelihood, [before], WARM_ITERATIONS)
+            modes = [before, *(np.array(rival) for rival in last.rivals)]
             drop = last.value - (warm_value - volume)
             surprise = size <= EXACT_LIMIT and drop > SURPRISE * (1 + size - last.size)
             if size < FRESH_GROWTH * last.explored and not surprise:
-                return warm, warm_value - volume, last.explored
+                return warm, warm_value - volume, modes, last.explored
         starts = [likelihood.prior_mean, *_best_starts(likelihood, _spread_starts(likelihood))]
-        found, value = fit(likelihood, starts, COLD_ITERATIONS)
+        climbs = [fit(likelihood, [start], COLD_ITERATIONS) for start in starts]
+        found, value = max(climbs, key=lambda climb: climb[1])
+        modes += [mode for mode, _ in climbs]
         if value < warm_value + MARGIN:
-            found, value = warm, warm_value
-        return found, value - volume, size
+            return warm, warm_value - volume, modes, size
+        return found, value - volume, [warm, *modes] if last is not None else modes, size
+
+
+def _plain(parameters: Array) -> tuple[float, ...]:
+    return tuple(float(value) for value in parameters)
+
+
+def _weigh(
+    likelihood: Likelihood, found: Array, modes: list[Array]
+) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+    """The rivals of the parameters found, and the weights of all of them.
+
+    Where the process is not quite what the kernel says, the likelihood can favor parameters by
+    many digits that foresee unseen scores badly. So modes are weighed by how well they predict each
+    score from the others, and softly: none that is kept is ruled out by the others.
+    """
+    scores = [likelihood.predictive(mode) for mode in modes]
+    kept, marks = [found], [likelihood.predictive(found)]
+    for k in np.argsort(scores)[::-1]:
+        apart = all(np.abs(modes[k] - other)[:-1].max() > APART for other in kept)
+        if len(kept) <= RIVALS and apart and math.isfinite(scores[k]):
+            kept.append(modes[k])
+            marks.append(scores[k])
+    weights = np.exp((np.array(marks) - max(marks)) / SOFTNESS)
+    return tuple(map(_plain, kept[1:])), _plain(weights / weights.sum())
 
 
 def _spread_starts(likelihood: Likelihood) -> list[Array]:
