@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from drbqo_ray.errors import DrbqoError, InvalidInput
     from drbqo_ray.optimizer.optimizer import Optimizer
     from drbqo_ray.records import Observation, Recommendation, Scored, Suggestion
-    from drbqo_ray.runtime.result import Result
-    from drbqo_ray.runtime.run import run
-    from drbqo_ray.runtime.run_many import run_many
+    from drbqo_ray.runtime.result import Result, load
+    from drbqo_ray.runtime.run import run, run_many
     from drbqo_ray.space.parameters import Choice, Float, Int
     from drbqo_ray.space.space import Space
+    from drbqo_ray.storage.listing import RunSummary, list_runs
+    from drbqo_ray.storage.warm_start import WarmStart
 
 __version__ = "0.1.0"
 
@@ -46,20 +47,25 @@ __all__ = [
     "Optimizer",
     "Recommendation",
     "Result",
+    "RunSummary",
     "Scored",
     "Space",
     "Suggestion",
     "TotalVariationBall",
+    "WarmStart",
     "WassersteinBall",
     "WorstCase",
+    "list_runs",
+    "load",
     "run",
     "run_many",
 ]
 
 _HOMES = {
-    "drbqo_ray.runtime.result": ("Result",),
-    "drbqo_ray.runtime.run_many": ("run_many",),
-    "drbqo_ray.runtime.run": ("run",),
+    "drbqo_ray.runtime.result": ("Result", "load"),
+    "drbqo_ray.storage.listing": ("RunSummary", "list_runs"),
+    "drbqo_ray.storage.warm_start": ("WarmStart",),
+    "drbqo_ray.runtime.run": ("run", "run_many"),
     "drbqo_ray.errors": ("DrbqoError", "InvalidInput"),
     "drbqo_ray.optimizer.optimizer": ("Optimizer",),
     "drbqo_ray.space.parameters": ("Choice", "Float", "Int"),

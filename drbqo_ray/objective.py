@@ -39,6 +39,8 @@ def load_objective(spec: str) -> FoldObjective:
     The attribute is the objective itself, or a class or function without required arguments that
     returns it. It may be a dotted path inside the module.
 
+    Nothing of the standard library is an objective; it is neither imported nor called.
+
     Raises:
         ObjectiveError: the module, the attribute or what it holds is not right.
     """
@@ -47,6 +49,7 @@ def load_objective(spec: str) -> FoldObjective:
         raise ObjectiveError(
             f"An objective is named by module and attribute. Got {short_repr(spec)}. {_SPEC_CURE}"
         )
+    _refuse_system(module_name.partition(".")[0], spec)
     module = _import(module_name)
     found: Any = module
     for part in path.split("."):
@@ -57,6 +60,8 @@ def load_objective(spec: str) -> FoldObjective:
                 f"The module {module_name!r} has no attribute {path!r}. Got {spec!r}, from"
                 f" {_place(module)}. {_offer(module)}"
             ) from None
+    if inspect.isroutine(found) or isinstance(found, type):
+        _refuse_system(str(getattr(found, "__module__", None) or "builtins").split(".")[0], spec)
     return check_objective(_built(found, spec), name=spec)
 
 
@@ -98,6 +103,14 @@ def objective_name(objective: object) -> str:
         objective = objective.func
     named = objective if hasattr(objective, "__qualname__") else type(objective)
     return f"{getattr(named, '__module__', '?')}:{getattr(named, '__qualname__', '?')}"
+
+
+def _refuse_system(root: str, spec: str) -> None:
+    if root in sys.stdlib_module_names or root in sys.builtin_module_names:
+        raise ObjectiveError(
+            f"An objective is never part of Python's standard library. Got {spec!r}, of {root!r}."
+            " Name a function of yours; if the file is yours, give it another name."
+        )
 
 
 def _import(module_name: str) -> Any:

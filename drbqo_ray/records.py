@@ -6,9 +6,11 @@ written as JSON and read back without loss.
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import numbers
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ Status = Literal["ok", "failed"]
 LARGEST_SCORE = 1e100
 LARGEST_INFO = 100_000
 LONGEST_REASON = 20_000
+LONGEST_CELL = 300
 BAND = 1.96  # deviations in half of a 95 % interval: what we print after a ±
 
 
@@ -57,18 +60,43 @@ class Scored:
     info: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        info = plain(self.info)
-        check_plain({"info": info})
-        if not isinstance(info, dict):
-            raise InvalidInput("The info of a score is a dict.", info, "Pass a dict.")
-        text = json.dumps(info, allow_nan=False)
-        if len(text) > LARGEST_INFO:
-            raise InvalidInput(
-                f"The info of a score may take {LARGEST_INFO} characters of JSON.",
-                f"{len(text)} characters",
-                "Keep large data in files and their names here.",
-            )
-        object.__setattr__(self, "info", json.loads(text))
+        object.__setattr__(self, "info", _own_info(self.info))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What an objective may return when there is no score: why, and plain data to keep with that.
+
+    Attributes:
+        reason: why there is no score.
+        info: see `Scored`.
+        raised: an object for whoever started the run, such as the exception. It travels with the
+            outcome, pickled between processes, and is not kept in the journal.
+    """
+
+    reason: str
+    info: dict[str, Any] = field(default_factory=dict)
+    raised: object = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "info", _own_info(self.info))
+
+
+def _own_info(given: Any) -> dict[str, Any]:
+    """A copy of what an objective returned beside its score, checked to be plain and not long."""
+    info = plain(given)
+    check_plain({"info": info})
+    if not isinstance(info, dict):
+        raise InvalidInput("The info of a score is a dict.", info, "Pass a dict.")
+    text = json.dumps(info, allow_nan=False)
+    if len(text) > LARGEST_INFO:
+        raise InvalidInput(
+            f"The info of a score may take {LARGEST_INFO} characters of JSON.",
+            f"{len(text)} characters",
+            "Keep large data in files and their names here.",
+        )
+    own: dict[str, Any] = json.loads(text)
+    return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +119,9 @@ class Observation:
         seconds: how long the evaluation ran, 0 when that is not known.
         node: the node it ran on, None when that is not known.
         attempts: how often it was started.
-        info: what the objective returned beside the score, see `Scored`.
+        info: what the objective returned along with the score, see `Scored`.
+        raised: what a failed objective sent home, see `Failed`; None in a run that is read from
+            its journal.
     """
 
     id: int
@@ -105,10 +135,11 @@ class Observation:
     node: str | None = field(default=None, compare=False)
     attempts: int = field(default=1, compare=False)
     info: dict[str, Any] = field(default_factory=dict, compare=False)
+    raised: object = field(default=None, compare=False, repr=False)
 
     @staticmethod
     def of(suggestion: Suggestion, returned: object, **details: Any) -> Observation:
-        """The outcome of an objective that returned a number or `Scored`.
+        """The outcome of an objective that returned a number, `Scored` or `Failed`.
 
         It is a failed one with cause "value" when that is no usable score.
 
@@ -117,6 +148,9 @@ class Observation:
             returned: what the objective returned.
             details: seconds, node and attempts.
         """
+        if isinstance(returned, Failed):
+            told = {"info": returned.info, "raised": returned.raised}
+            return Observation.failure(suggestion, "error", returned.reason, **told, **details)
         scored = returned if isinstance(returned, Scored) else Scored(returned)
         score, wrong = read_score(scored.value)
         if score is None:
@@ -174,6 +208,42 @@ class Recommendation:
     context_stds: list[float] = field(repr=False)
     std: float
 
+    def describe(self, context_names: Sequence[str] = ()) -> list[tuple[str, object]]:
+        """What a notebook shows of it: pairs of a word and its value."""
+        band = f" ± {BAND * self.std:.2g}" if self.std else ""
+        worst = max(range(len(self.weights)), key=self.weights.__getitem__)
+        called = context_names[worst] if context_names else worst
+        return [
+            ("robust value", f"{self.robust_value:.6g}{band}"),
+            ("mean value", self.mean_value),
+            ("heaviest fold", f"{called}, weight {self.weights[worst]:.3g}"),
+            *self.config.items(),
+        ]
+
+    def _repr_html_(self) -> str:
+        return html_card("Recommendation", self.describe())
+
+
+def fold_text(number: int, context_names: Sequence[str] = ()) -> str:
+    """What a fold is called: its name, or "fold" and its number."""
+    return context_names[number] if number < len(context_names) else f"fold {number}"
+
+
+def html_card(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """A small table for notebooks. Every word is escaped, and long ones are cut."""
+    lines = [f"<table><caption>{_html(title)}</caption><tbody>"]
+    for word, value in rows:
+        text = f"{value:.6g}" if isinstance(value, float) else value
+        head = f'<th scope="row" style="text-align:left">{_html(word)}</th>'
+        lines.append(f'<tr>{head}<td style="text-align:left">{_html(text)}</td></tr>')
+    return "".join([*lines, "</tbody></table>"])
+
+
+def _html(value: object) -> str:
+    text = value if isinstance(value, str) else short_repr(value, LONGEST_CELL)
+    text = text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 3] + "..."
+    return html.escape(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
 
 def read_score(value: object) -> tuple[float | None, str | None]:
     """(score, None) for a usable number, else (None, what is wrong with it).
@@ -198,11 +268,12 @@ def told_score(value: object) -> tuple[float | None, str | None]:
     Raises:
         InvalidInput: the value is no number.
     """
-    if _number(value) is None:
+    score, wrong = read_score(value)
+    if score is None and _number(value) is None:
         raise InvalidInput(
             "A score is one number.", value, "Pass a float, or record a failure with fail(...)."
         )
-    return read_score(value)
+    return score, wrong
 
 
 def _number(value: object) -> numbers.Real | None:

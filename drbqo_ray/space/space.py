@@ -23,8 +23,7 @@ import numpy.typing as npt
 
 from drbqo_ray.errors import InvalidInput, short_repr
 from drbqo_ray.records import Config
-from drbqo_ray.space.foreign import convert_domain
-from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.foreign import Normal, convert_domain
 from drbqo_ray.space.parameters import MAX_GRID, Choice, Float, Int, Parameter, same
 from drbqo_ray.types import Array
 
@@ -170,6 +169,11 @@ class Space:
             neutral = 1 / max(item.n_features, 2)
             blocks.append(np.where(active[:, i, None], item.features(u[:, i]), neutral))
         return np.concatenate(blocks, axis=1)
+
+    def encode(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+        """Model inputs (m, d) of m configs, which are checked."""
+        points = [self.to_unit(self.validate(config)) for config in configs]
+        return self.features(np.reshape(points, (len(points), len(self))))
 
     def neighbors(self, u: Array) -> Array:
         """Snapped points (m, p) that differ from the snapped u (p,) in one discrete parameter."""
