@@ -68,10 +68,10 @@ class Model:
     def current(self) -> tuple[Fit, GaussianProcess]:
         """Fit and posterior given all scores. Only `posterior` keeps a new fit, so that looking
         at the recommendation never changes what is asked next."""
-        size = len(self._history)
+        size = self._history.model_size
         if self._cache is None or self._cache[0] != size:
             model = self._surrogate.copy()
-            Z, c, y = self._history.Z, self._history.c, self._history.scores()
+            Z, c, y = self._history.model_data()
             gp = model.update(Z, c, y, refit=not self.fits_in_background)
             self._cache = (size, model, gp)
         _, model, gp = self._cache
@@ -85,9 +85,10 @@ class Model:
         tells. Set `last_fit` to what it returns.
         """
         last = self.last_fit
-        if last is None or len(self._history) < last.due:
+        if last is None or self._history.model_size < last.due:
             return None
-        Z, c, y = self._history.Z.copy(), self._history.c.copy(), self._history.scores()
+        Z, c, y = self._history.model_data()
+        Z, c = Z.copy(), c.copy()
         surrogate = self._surrogate.with_fit(last)
         return one_thread(lambda: surrogate.fit(Z, c, y))
 

@@ -7,6 +7,7 @@ output, by the judgment of `drbqo_ray.optimizer.scoring`.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +16,13 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from drbqo_ray.core.contexts import check_contexts
+from drbqo_ray.core.contexts import check_contexts, context_names
 from drbqo_ray.core.kernels import SHAPES
 from drbqo_ray.core.paths import Sampler
 from drbqo_ray.core.sets import UncertaintySet, as_uncertainty, reference_weights
 from drbqo_ray.core.surrogate import Fit, Surrogate
-from drbqo_ray.errors import InvalidInput, short_repr
-from drbqo_ray.optimizer.certainty import Certainty, draw_certainty
+from drbqo_ray.errors import InvalidInput, NothingObserved, short_repr
+from drbqo_ray.optimizer.certainty import Certainty, Forecast, draw_certainty, forecast_of
 from drbqo_ray.optimizer.design import Design
 from drbqo_ray.optimizer.evaluations import Evaluations, own_copy
 from drbqo_ray.optimizer.history import History
@@ -30,7 +31,14 @@ from drbqo_ray.optimizer.model import Model, kernel_family, warn_of_many_context
 from drbqo_ray.optimizer.proposals import InitialDesign, Search
 from drbqo_ray.optimizer.scoring import RULES, Report, Scoring
 from drbqo_ray.optimizer.stopping import StopCheck, StopRule
-from drbqo_ray.records import Observation, Recommendation, Suggestion, told_score
+from drbqo_ray.records import (
+    Observation,
+    Recommendation,
+    Suggestion,
+    html_card,
+    read_score,
+    told_score,
+)
 from drbqo_ray.space.space import Space, as_space
 from drbqo_ray.threads import one_thread
 from drbqo_ray.types import Array
@@ -43,7 +51,7 @@ class Optimizer:
 
     Args:
         space: the search space, or a dict of parameters.
-        contexts: number n of folds, or sample vectors (n, m).
+        contexts: number n of folds, n distinct names of them, or sample vectors (n, m).
         method: name of a recipe, see `drbqo_ray.optimizer.methods`.
         uncertainty: a set, a chi-square radius >= 0, or "auto" for 95 % confidence.
         mode: "max" if larger scores are better, "min" if smaller ones are.
@@ -54,9 +62,15 @@ class Optimizer:
         seed: same seed and same tells give the same asks.
         sampler: "pathwise" or the paper's "rff".
         hyperparameters: "map" with weak priors, or "mle" as in the paper.
+        fixed_seed: whether training the same fold again is known to give the same score. If not,
+            `foldwise` trains some folds again, at most a tenth, to find out.
         stop_when: when `stop_reason` says to stop, e.g. "loss < 0.002"; None: never.
+        cost_aware: whether the seconds in outcomes that `record` takes from a run count as costs.
+            Costs that are passed to `tell` and `observe` always do. `foldwise` goes where the
+            expected gain for the expected cost is largest; costs that do not vary change nothing.
 
     Attributes:
+        context_names: names of the contexts (n,) in their order; empty where they are counted.
         model: the posterior and its fits.
         last_check: what the stop rule remembers; None before its first check.
     """
@@ -64,7 +78,7 @@ class Optimizer:
     def __init__(
         self,
         space: Space | Mapping[str, Any],
-        contexts: int | npt.ArrayLike,
+        contexts: int | Sequence[str] | npt.ArrayLike,
         *,
         method: str = "drbqo",
         uncertainty: UncertaintySet | float | str = 1.0,
@@ -76,10 +90,13 @@ class Optimizer:
         seed: int = 0,
         sampler: Sampler = "pathwise",
         hyperparameters: Literal["map", "mle"] = "map",
+        fixed_seed: bool = False,
         stop_when: str | None = None,
+        cost_aware: bool = False,
     ) -> None:
         self.space = as_space(space)
         checked = check_contexts(contexts)
+        self.context_names = context_names(contexts)
         self.n_contexts = checked if isinstance(checked, int) else len(checked)
         warn_of_many_contexts(self.n_contexts)
         self.method = find_method(method, context_rule)
@@ -94,6 +111,8 @@ class Optimizer:
             raise InvalidInput(rule, n_initial, 'Pass a smaller n_initial, or method="random".')
         self.seed = _check_count("seed", seed, default=0)
         prior_weight = float(_one_of("hyperparameters", hyperparameters, ("map", "mle")) == "map")
+        self.fixed_seed = _check_flag("fixed_seed", fixed_seed)
+        self.cost_aware = _check_flag("cost_aware", cost_aware)
         self._history = History(self.space, self.n_contexts)
         self._design = Design(self.space, self.n_contexts, self.n_initial, self.seed)
         self._evaluations = Evaluations()
@@ -114,6 +133,7 @@ class Optimizer:
             self.model,
             self.method.report,
             self._sign,
+            self.fixed_seed,
         )
 
     @overload
@@ -164,6 +184,16 @@ class Optimizer:
         self._evaluations.hand_out(suggestion, u)
         self._design.take(u, valid, suggestion.context)
 
+    def record(self, outcome: Observation) -> None:
+        """Take note of an outcome that was checked before, e.g. when a run is replayed.
+
+        If the optimizer is `cost_aware`, its seconds are its cost, unless it failed halfway.
+        """
+        whole = outcome.status == "ok" or outcome.cause == "timeout"
+        known = self.cost_aware and whole and 0 < outcome.seconds < math.inf
+        cost = outcome.seconds if known else None
+        self._record(outcome.id, outcome.score, outcome.reason, cost)
+
     @property
     def exhausted(self) -> bool:
         """Whether every (config, context) pair of a small finite space was handed out.
@@ -174,21 +204,29 @@ class Optimizer:
 
     # telling
 
-    def tell(self, id: int, score: object) -> Observation:
+    def tell(self, id: int, score: object, cost: float | None = None) -> Observation:
         """Lines 5 and 6: record the score of a suggestion.
 
         A number that is not finite is recorded as a failure; what is no number is an error.
         Telling the same score twice changes nothing; another score for the same id is an error.
+
+        Args:
+            id: id of the suggestion.
+            score: its score.
+            cost: what the evaluation cost, in seconds or any other unit > 0; None if not known.
         """
         value, reason = told_score(score)
-        return self._record(id, value, reason)
+        return self._record(id, value, reason, _check_cost(cost))
 
     def fail(self, id: int, reason: str) -> Observation:
         """Record that the evaluation of a suggestion failed."""
         return self._record(id, None, reason if isinstance(reason, str) else _said(reason))
 
-    def observe(self, config: Mapping[str, Any], context: int, score: object) -> Observation:
-        """Record an evaluation that was not suggested, e.g. from an earlier study.
+    def observe(
+        self, config: Mapping[str, Any], context: int, score: object, cost: float | None = None
+    ) -> Observation:
+        """Record an evaluation that was not suggested, e.g. from an earlier study; `cost` as for
+        `tell`.
 
         A config that differs from one seen before only by rounding is recorded as that one.
         """
@@ -200,18 +238,49 @@ class Optimizer:
                 f"A context lies in 0..{self.n_contexts - 1}.", context, "Count folds from 0."
             )
         value, reason = told_score(score)
+        cost = _check_cost(cost)
         u = self.space.to_unit(valid)
         id = self._evaluations.add(self._design.known(u) or valid, int(context), u)
-        return self._record(id, value, reason)
+        return self._record(id, value, reason, cost)
 
-    def _record(self, id: int, score: float | None, reason: str | None) -> Observation:
+    def _record(
+        self, id: int, score: float | None, reason: str | None, cost: float | None = None
+    ) -> Observation:
         outcome, new = self._evaluations.record(id, score, reason)
         if new:
             u = self._evaluations.points[outcome.id]
             internal = None if score is None else self._sign * score
-            self._history.add(outcome.config, u, outcome.context, internal)
+            self._history.add(outcome.config, u, outcome.context, internal, cost)
             self._design.take(u, outcome.config, outcome.context)
         return own_copy(outcome)
+
+    def __repr__(self) -> str:
+        told, waiting = len(self._history), len(self._evaluations.pending)
+        return (
+            f"Optimizer({list(self.space.parameters)}, {self.n_contexts} contexts,"
+            f" mode={self.mode!r}, seed={self.seed}: {told} told, {waiting} pending)"
+        )
+
+    def describe(self) -> list[tuple[str, object]]:
+        """What a notebook shows of it: pairs of a word and its value."""
+        told, ok = len(self._history), self._history.n_ok
+        known: list[tuple[str, object]] = [
+            ("parameters", ", ".join(self.space.parameters)),
+            ("contexts", ", ".join(self.context_names) or self.n_contexts),
+            ("uncertainty set", self.uncertainty.describe()),
+            ("scores", f"mode {self.mode}, seed {self.seed}"),
+            ("told", f"{told}, {told - ok} failed, {len(self._evaluations.pending)} pending"),
+        ]
+        try:
+            best = self.recommend().describe(self.context_names)
+        except NothingObserved:
+            return [*known, ("recommendation", "none yet")]
+        if self.context_names and self.n_contexts > 1:
+            known.append(("forecast", str(self.forecast())))
+        return [*known, *best]
+
+    def _repr_html_(self) -> str:
+        return html_card("Optimizer", self.describe())
 
     @property
     def observations(self) -> list[Observation]:
@@ -257,11 +326,45 @@ class Optimizer:
         return draw_certainty(self._judge(), self._rng(2**32 - 2))
 
     @one_thread
+    def forecast(self, level: float = 0.95, config: Mapping[str, Any] | None = None) -> Forecast:
+        """What score to expect of the recommended config in a context that is not among those seen
+        but of the same kind. Looking changes nothing that is asked later.
+
+        Args:
+            level: probability that the interval holds the score.
+            config: another evaluated config to speak of.
+        """
+        real = isinstance(level, numbers.Real) and not isinstance(level, bool)
+        if not real or not 0 < level < 1:
+            raise InvalidInput("The level is a probability in (0, 1).", level, "Pass e.g. 0.95.")
+        if self.n_contexts < 2:
+            rule = "How a score differs between contexts takes at least 2 of them."
+            raise InvalidInput(rule, self.n_contexts, "Pass more contexts.")
+        scoring = self._judge()
+        number = scoring.best() if config is None else scoring.number_of(config)
+        return forecast_of(scoring, float(level), number)
+
+    @one_thread
     def predict(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and standard deviations of configs in every context, on the scale of
         the scores told: m configs -> (m, n), (m, n). Looking changes nothing that is asked later.
         """
         return self._judge().predictions(configs)
+
+    @one_thread
+    def expected_costs(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+        """What an evaluation of configs is expected to cost in every context, in the unit of the
+        costs told: m configs -> (m, n).
+
+        Raises:
+            NothingObserved: no cost was told.
+        """
+        model = self._search.cost_model()
+        if model is None:
+            raise NothingObserved(
+                "Costs are expected by costs that were told. Got none. Tell some."
+            )
+        return model.expected(self.space.encode(configs))
 
     @one_thread
     def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
@@ -294,6 +397,27 @@ class Optimizer:
     def last_fit(self, fit: Fit | None) -> None:
         self.model.last_fit = fit
 
+    @one_thread
+    def to_gpytorch(self) -> Any:
+        """The posterior as a `gpytorch.models.ExactGP`, to go on in gpytorch (extra `torch`).
+
+        The model has our data, kernel and noise, in double precision; scores told later do not
+        change it. `model.inputs(configs, contexts)` are its inputs (k, d + m) for k configs in k
+        contexts. It predicts standardized values v: scores are
+        `model.score_center + model.score_scale * v`.
+
+        Raises:
+            NothingObserved: no score was told.
+            InvalidInput: gpytorch is not installed.
+        """
+        from drbqo_ray.core.gpytorch_bridge import to_gpytorch
+
+        if self._history.n_ok == 0:
+            raise NothingObserved("A model needs scores. Got none. Tell some first.")
+        fit, gp = self.model.current()
+        center, scale = self._sign * fit.center, self._sign * fit.scale
+        return to_gpytorch(gp, self.space.encode, center, scale)
+
 
 def _said(reason: object) -> str:
     """The reason as text, whatever was passed as one."""
@@ -307,6 +431,21 @@ def _one_of(name: str, value: Any, options: tuple[str, ...]) -> Any:
     if not isinstance(value, str) or value not in options:
         raise InvalidInput(f"{name} must be one we know.", value, f"Use one of {list(options)}.")
     return str(value)
+
+
+def _check_flag(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidInput(f"{name} is True or False.", value, "Pass one of them.")
+    return bool(value)
+
+
+def _check_cost(cost: object) -> float | None:
+    if cost is None:
+        return None
+    value, _ = read_score(cost)
+    if value is None or value <= 0:
+        raise InvalidInput("A cost is a finite number > 0.", cost, "Pass None if it is not known.")
+    return value
 
 
 def _check_count(name: str, value: int | None, default: int) -> int:

@@ -5,7 +5,7 @@
 | RobustDraw             | robust value of a posterior draw              | lines 2 and 3      |
 | MeanDraw               | plain mean of a posterior draw                | baseline BQO-TS    |
 | MeanImprovement        | expected improvement of the plain mean        | baseline BQO-EI    |
-| GainPerFold            | expected gain for each fold still to train    | ours, foldwise     |
+| GainPerFold            | expected gain for each fold to be trained     | ours, foldwise     |
 | Uniform, InitialDesign | nothing: drawn uniformly, or spread evenly    | baseline, start    |
 
 | rule for the context w | picks, among those that x was not trained in  | paper, Algorithm 1 |
@@ -36,6 +36,7 @@ from typing import ClassVar
 import numpy as np
 
 from drbqo_ray.core.acquisition import Acquisition, ExpectedImprovement, RobustPaths
+from drbqo_ray.core.costs import CostModel
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.maximize import candidates, maximize
 from drbqo_ray.core.missing_scores import pick
@@ -54,6 +55,9 @@ Rngs = Sequence[np.random.Generator]
 Pair = tuple[Array, int]
 
 BATCH_PAIRS = 512
+REPEAT_SHARE, ENOUGH_DIFFERING, ENOUGH_EXACT = 10, 12, 3
+FLUKE = 0.1
+NEGLIGIBLE = 1e-4  # noise, of the variance of all scores, that nothing hangs on
 FAST_ABOVE = 800
 
 
@@ -72,6 +76,7 @@ class Search:
         model: the posterior.
         report: how the method judges configs.
         sign: 1 if larger scores are better, -1 if smaller ones are.
+        fixed_seed: whether training the same fold again is known to give the same score.
     """
 
     space: Space
@@ -84,6 +89,7 @@ class Search:
     model: Model
     report: Report
     sign: float
+    fixed_seed: bool
 
     def scoring(self, report: Report | None = None) -> Scoring:
         """How good the configs are, as the method judges them if not told otherwise."""
@@ -100,7 +106,13 @@ class Search:
             self.reference,
             report or self.report,
             self.sign,
+            self.fixed_seed,
         )
+
+    def cost_model(self) -> CostModel | None:
+        """What evaluations cost, None before any cost was told."""
+        history = self.history
+        return CostModel.fit(history.Z, history.c, history.costs, len(self.reference))
 
     def with_pending(self, z: Array) -> GaussianProcess:
         """The posterior for a decision about the configs z (k, d), pending evaluations counted
@@ -240,7 +252,8 @@ class MeanImprovement(Maximizer):
 
 class GainPerFold(RobustDraw):
     """The robust draw's config, unless training another fold of a seen one gains more for each
-    fold that is still to train (`drbqo_ray.core.missing_scores`)."""
+    fold that will be trained (`drbqo_ray.core.missing_scores`), or for each second that this will
+    take where costs are known to vary (`drbqo_ray.core.costs`)."""
 
     name = "gain-per-fold"
 
@@ -248,21 +261,73 @@ class GainPerFold(RobustDraw):
         """In a small finite space each suggestion builds on those before it."""
         return super().batch_limit(search) if search.design.choices is None else 1
 
+    def pairs(self, search: Search, context_rule: ContextRule, rngs: Rngs) -> Iterator[Pair]:
+        """A repeat where one is due; else as other rules."""
+        repeat = due_repeat(search)
+        return super().pairs(search, context_rule, rngs) if repeat is None else iter([repeat])
+
     def prefer(self, search: Search, U: Array) -> Array:
         """The new configs U (T, p), but where another fold of a seen one is worth more."""
         scoring = search.scoring()
-        numbers, scores = scoring.contenders()
+        numbers = scoring.contenders()
         if not len(numbers):
             return U
         seen, n = search.history.U[numbers], len(search.reference)
         z = np.concatenate([search.history.config_Z[numbers], search.space.features(U)])
-        rows = np.concatenate([scores, np.full((len(U), n), np.nan)])
-        R = scoring.score_draws.robust(scoring.gp, z, rows)
-        best = R[: len(seen)].mean(axis=1).max()
-        gain = np.maximum(R - best, 0.0).mean(axis=1)
+        rows = np.concatenate([scoring.seen_scores(numbers), np.full((len(U), n), np.nan)])
+        firm = np.concatenate([scoring.firmness(numbers), np.zeros((len(U), n))])
+        R = scoring.score_draws.robust(scoring.gp, z, rows, firm)
+        best = float(R[: len(seen)].mean(axis=1).max())
         left = np.array([search.design.left(u) for u in seen])
-        picks = pick(gain[: len(seen)], left, gain[len(seen) :], n)
+        picks = pick(R, best, left, n, self._costs(search, z, seen))
         return np.where((picks < 0)[:, None], U, seen[picks])
+
+    @staticmethod
+    def _costs(search: Search, z: Array, seen: Array) -> Array | None:
+        """What a fold that is left costs of each config z (k + T, d), the first of which are those
+        seen (k, p); None unless that is known to vary."""
+        model = search.cost_model()
+        if model is None or not model.varies:
+            return None
+        folds = np.ones((len(z), len(search.reference)), dtype=bool)
+        for k, u in enumerate(seen):
+            folds[k] = np.isin(np.arange(folds.shape[1]), search.design.open_contexts(u))
+        return model.relative(z, folds)
+
+
+def due_repeat(search: Search) -> Pair | None:
+    """A fold of a seen config to train again with another seed, None where there is no need.
+
+    A repeat tells whether training repeats, and by how much it does not. The next one comes when
+    they are less than a tenth of all evaluations. None comes where the model sees no noise, once
+    chance alone would hardly have given so many equal scores, or once there are enough of them. The
+    best config is trained again, where more is worth knowing anyway. If that was an equal score, a
+    middling one comes next: good scores can be equal because they cannot get better. In a small
+    finite space repeats come by themselves, once every pair was trained.
+    """
+    history, pending = search.history, search.evaluations.pending
+    if search.fixed_seed or search.design.choices is not None or not len(history.usable):
+        return None
+    waiting = sum(
+        history.n_scores(search.evaluations.points[s.id], s.context) > 0 for s in pending.values()
+    )
+    repeats = history.n_exact + history.n_differing + waiting
+    known = len(history) + len(pending)
+    enough = ENOUGH_DIFFERING if history.n_differing else ENOUGH_EXACT
+    if REPEAT_SHARE * (repeats + 1) > known or repeats >= enough:
+        return None
+    scoring = search.scoring()
+    if scoring.gp.kernel.noise < NEGLIGIBLE:
+        return None
+    if not history.n_differing and scoring.equal_by_chance**repeats < FLUKE:
+        return None
+    if repeats and not history.n_differing:
+        row = history.middling_row()
+        return history.U[history.numbers[row]], int(history.c[row])
+    number = scoring.best()
+    counts = history.counts(np.array([number]))[0]
+    counts[counts == 0] = np.inf
+    return history.U[number], int(np.argmin(counts))
 
 
 def _avoid_exhausted(search: Search, acquisition: Acquisition, U: Array, rngs: Rngs) -> Array:

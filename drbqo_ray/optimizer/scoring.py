@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drbqo_ray.core import linalg
+from drbqo_ray.core.committee import Committee
 from drbqo_ray.core.gp import GaussianProcess
 from drbqo_ray.core.missing_scores import ScoreDraws
 from drbqo_ray.core.sets import UncertaintySet
@@ -46,19 +47,24 @@ INCUMBENTS = 8
 SHORTLIST = 64
 CONTENDING_PAIRS = 320
 SCORE_DRAWS = 128
+RIVALS = 5
+SEED_PRIOR = 2.0  # repeats that the prior on the noise of the seed is worth
+COMMITTEE_SIZE = 500  # of past judgments, of which a report makes many
 
 
 class ScoringRule(Protocol):
     """What configs are judged by.
 
     Attributes:
-        keeps_scores: whether a score that is there is known for good, and a missing one is known
-            only up to the noise of its evaluation.
+        keeps_scores: whether a score counts as it is as far as it would come again, and a missing
+            one is known only up to the noise of its evaluation.
     """
 
     keeps_scores: bool
 
-    def rows(self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array) -> Array:
+    def rows(
+        self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array, firm: Array
+    ) -> Array:
         """Rows (k, n) that configs are judged by.
 
         Args:
@@ -66,6 +72,7 @@ class ScoringRule(Protocol):
             draws: what is expected of rows with missing scores.
             z: the configs as model inputs (k, d).
             scores: their standardized scores (k, n), NaN in contexts that have none.
+            firm: how much of each score would come again (k, n).
         """
 
 
@@ -74,19 +81,24 @@ class PosteriorMeans:
 
     keeps_scores = False
 
-    def rows(self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array) -> Array:
+    def rows(
+        self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array, firm: Array
+    ) -> Array:
         """Posterior means (k, n)."""
         return gp.means(z)
 
 
 class CompletedScores:
-    """A config is judged by the scores it has; where one is missing, by what the model expects."""
+    """A config is judged by the scores it has, as far as another seed would give them again; where
+    one is missing, by what the model expects."""
 
     keeps_scores = True
 
-    def rows(self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array) -> Array:
-        """Scores (k, n), the missing ones filled in."""
-        return draws.completed(gp, z, scores)
+    def rows(
+        self, gp: GaussianProcess, draws: ScoreDraws, z: Array, scores: Array, firm: Array
+    ) -> Array:
+        """Expected scores (k, n) over seeds, the missing ones filled in."""
+        return draws.completed(gp, z, scores, firm)
 
 
 RULES: dict[Report, ScoringRule] = {
@@ -97,10 +109,10 @@ RULES: dict[Report, ScoringRule] = {
 
 
 @cache
-def score_normals(n: int) -> Array:
-    """Standard normal numbers (128, n), each with its opposite: the chance that rows of scores are
-    judged by, always the same."""
-    half = np.random.default_rng(0).standard_normal((SCORE_DRAWS // 2, n))
+def score_normals(n: int, count: int = SCORE_DRAWS) -> Array:
+    """Standard normal numbers (count, n), each with its opposite: the chance that rows of scores
+    are judged by, always the same."""
+    half = np.random.default_rng(0).standard_normal((count // 2, n))
     return np.concatenate([half, -half])
 
 
@@ -117,6 +129,7 @@ class Scoring:
         reference: q (n,).
         report: how configs are judged and ranked.
         sign: 1 if larger scores are better, -1 if smaller ones are.
+        fixed_seed: whether training the same fold again is known to give the same score.
     """
 
     history: History
@@ -127,6 +140,7 @@ class Scoring:
     reference: Array
     report: Report
     sign: float
+    fixed_seed: bool
 
     # what was evaluated
 
@@ -162,13 +176,15 @@ class Scoring:
         """The judgment after the first `size` evaluations, at least one of them with a score, by
         the hyperparameters of now."""
         history = self.history.first(size)
-        y = (history.scores() - self.fit.center) / self.fit.scale
+        Z, c, y = history.model_data()
+        y, known = (y - self.fit.center) / self.fit.scale, len(y)
         if self.gp.spread is not None:  # condensed data cannot be cut
-            gp = Base.of(self.gp.kernel, history.Z, history.c, y).gp
+            gp = Base.of(self.gp.kernel, Z, c, y).gp
         else:
-            L, X, c = self.gp.L[:size, :size], self.gp.X[:size], self.gp.c[:size]
+            L, X, c = self.gp.L[:known, :known], self.gp.X[:known], self.gp.c[:known]
             gp = GaussianProcess(self.gp.kernel, X, c, y, L, self.gp.jitter)
-        return replace(self, history=history, gp=gp)
+        fit = self.fit if size <= COMMITTEE_SIZE else replace(self.fit, rivals=(), weights=())
+        return replace(self, history=history, gp=gp, fit=fit)
 
     # the table
 
@@ -184,18 +200,104 @@ class Scoring:
 
     @one_thread
     def rows(self, numbers: Indices) -> Array:
-        """What configs (k,) are judged by, standardized, larger is better (k, n)."""
+        """What configs (k,) are judged by, standardized, larger is better (k, n): by the rule, and
+        lowered where other fits dispute it."""
+        rows, by = self._rows(numbers), self.disputed[numbers]
+        if not self.rule.keeps_scores:
+            return rows - by[:, None]
+        less = np.flatnonzero(by)  # what is known of them stays
+        if len(less):
+            loose, values = self.firmness(numbers[less]) < 1, self.values(rows[less])
+            rows[less] = self.score_draws.lowered(rows[less], loose, values - by[less])
+        return rows
+
+    def _rows(self, numbers: Indices) -> Array:
         z = self.history.config_Z[numbers]
-        return self.rule.rows(self.gp, self.score_draws, z, self.seen_scores(numbers))
+        scores, firm = self.seen_scores(numbers), self.firmness(numbers)
+        return self.rule.rows(self.gp, self.score_draws, z, scores, firm)
+
+    def expected_rows(self, numbers: Indices) -> Array:
+        """Standardized scores (k, n) that are expected of configs (k,), however they are judged:
+        those that are there, and the model's mean for those that are not."""
+        z = self.history.config_Z[numbers]
+        if not self.rule.keeps_scores:
+            return self.gp.means(z)
+        scores, firm = self.seen_scores(numbers), self.firmness(numbers)
+        return self.score_draws.expected(self.gp, z, scores, firm)
+
+    @cached_property
+    def disputed(self) -> Array:
+        """How far the rows of all configs are lowered, 0 where no other fit disputes them (m,)."""
+        surplus, usable = np.zeros(len(self.history.configs)), self.history.usable
+        if not self.fit.rivals or not len(usable):
+            return surplus
+        z, scores = self.history.config_Z[usable], self.seen_scores(usable)
+        firm = self.firmness(usable)
+
+        def expect(gp: GaussianProcess, rows: Indices) -> Array:
+            if self.report == "mean":
+                return gp.means(z[rows]) @ self.reference
+            R = self.score_draws.robust(gp, z[rows], scores[rows], firm[rows], noise=0.0)
+            return np.asarray(R.mean(axis=1))
+
+        values = self.values(self._rows(usable))
+        surplus[usable] = self._committee().surplus(values, expect, len(self.reference))
+        return surplus
+
+    def _committee(self) -> Committee:
+        """The posterior, and those of the rivals of its hyperparameters."""
+        Z, c, y = self.history.model_data()
+        y = (y - self.fit.center) / self.fit.scale
+        kernels = [self.gp.kernel.family.unpack(np.array(rival)) for rival in self.fit.rivals]
+        rivals = [Base.of(kernel, Z, c, y).gp for kernel in kernels]
+        return Committee((self.gp, *rivals), self.fit.weights)
 
     def seen_scores(self, numbers: Indices) -> Array:
         """Standardized mean scores of configs (k,), NaN in contexts that have none (k, n)."""
         return (self.history.table(numbers) - self.fit.center) / self.fit.scale
 
+    @cached_property
+    def seed_share(self) -> float:
+        """Share of the noise that another seed would change, 0 where training repeats.
+
+        Without a repeat that differs, training is taken to repeat. A few that differ are shrunk
+        towards "all of the noise": that little is what they can tell.
+        """
+        differing = self.history.n_differing
+        if self.fixed_seed or not differing:
+            return 0.0
+        noise = self.noise_std**2
+        repeats = differing + self.history.n_exact
+        total = SEED_PRIOR * noise + repeats * self.history.seed_variance
+        return float(min(1.0, total / (SEED_PRIOR + repeats) / noise))
+
+    @property
+    def equal_by_chance(self) -> float:
+        """Chance that a score comes out exactly as before though all of the noise is the seed's:
+        next to nothing, but for scores that are counts, such as accuracies on few rows. Among
+        those, scores of different pairs are equal too."""
+        _, _, y = self.history.model_data()
+        known = np.unique(y)
+        if len(known) == len(y):
+            return 1 / len(y)
+        step = float(np.diff(known).min()) if len(known) > 1 else math.inf
+        spread = 2 * math.sqrt(math.pi) * self.noise_std
+        return 1.0 if step >= spread else step / spread
+
+    def firmness(self, numbers: Indices) -> Array:
+        """How much of the scores of configs (k,) would come again, from 0 to 1; 0 in contexts that
+        have none, and everywhere if configs are judged by posterior means (k, n)."""
+        counts = self.history.counts(numbers)
+        if not self.rule.keeps_scores:
+            return np.zeros(counts.shape)
+        return self.score_draws.firmness(counts)
+
     @property
     def score_draws(self) -> ScoreDraws:
         """What is expected of rows with missing scores."""
-        return ScoreDraws(self.uncertainty, self.reference, score_normals(len(self.reference)))
+        normals = score_normals(len(self.reference))
+        share = self.seed_share if self.rule.keeps_scores else 0.0
+        return ScoreDraws(self.uncertainty, self.reference, normals, share)
 
     def robust(self, gains: Array) -> tuple[Array, Array]:
         """Robust values (k,) and worst-case weights (k, n) of standardized rows (k, n)."""
@@ -211,10 +313,18 @@ class Scoring:
 
     def completed_scores(self, configs: Sequence[Mapping[str, Any]]) -> Array:
         """What m evaluated configs are judged by, on the user's scale (m, n)."""
-        numbers = np.array([self._number(config) for config in configs], dtype=np.int64)
+        numbers = np.array([self.number_of(config) for config in configs], dtype=np.int64)
         return self.estimates(self.rows(numbers))
 
-    def _number(self, config: Mapping[str, Any]) -> int:
+    @one_thread
+    def drawn_values(self, configs: Sequence[Mapping[str, Any]]) -> Array:
+        """Draws of the robust values of m evaluated configs, on the user's scale (m, S): they keep
+        the scores they have, and the missing ones are drawn."""
+        numbers = np.array([self.number_of(config) for config in configs], dtype=np.int64)
+        return self.estimates(self.robust_draws(numbers))
+
+    def number_of(self, config: Mapping[str, Any]) -> int:
+        """The number of an evaluated config."""
         number = self.history.number_of(self.space.to_unit(self.space.validate(config)))
         if number is None:
             raise InvalidInput(
@@ -253,7 +363,7 @@ class Scoring:
         """The best config, with what it is judged by on the user's scale."""
         number, row = self._best_row()
         robust, weights = self.robust(row[None])
-        covariance = self._judged_covariance(np.array([number]))
+        covariance = self.judged_covariance(np.array([number]))
         stds = self.fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
         return Recommendation(
@@ -270,15 +380,32 @@ class Scoring:
         """Numbers of configs without a failed evaluation that did well in some context."""
         return np.intersect1d(self.history.best_rows(SHORTLIST), self.history.usable)
 
-    def contenders(self) -> tuple[Indices, Array]:
-        """Numbers (k,) of configs that may be the best, and their standardized scores (k, n),
-        NaN in contexts that have none."""
+    @one_thread
+    def resolution(self) -> float:
+        """Standard error, on the user's scale, of the difference between the best config and a good
+        one, as their folds differ: the mean over the next best ones; 0 if there is nothing to tell.
+
+        Training sets of folds overlap, so the mean of n differences varies more than their variance
+        over n says: by the variance times 1 / (n - 1) more (Nadeau and Bengio 2003).
+        """
+        usable, n = self.history.usable, len(self.reference)
+        if len(usable) < 2 or n < 2:
+            return 0.0
+        rows = self.rows(usable)
+        order = np.argsort(-self.values(rows), kind="stable")[: 1 + RIVALS]
+        gaps = rows[order[:1]] - rows[order[1:]]
+        weights = self.reference if self.report == "mean" else self.robust(rows[order[:1]])[1][0]
+        variance = gaps.var(axis=1, ddof=1) * (float(weights @ weights) + 1 / (n - 1))
+        return float(self.fit.scale * np.sqrt(variance).mean())
+
+    def contenders(self) -> Indices:
+        """Numbers (k,) of configs that may be the best."""
         numbers = self.shortlist()
         most = max(1, CONTENDING_PAIRS // len(self.reference))
         if len(numbers) > most:
             values = self.robust(self.predict(self.history.config_Z[numbers]))[0]
             numbers = numbers[np.argsort(-values, kind="stable")[:most]]
-        return numbers, self.seen_scores(numbers)
+        return numbers
 
     def incumbents(self) -> Array:
         """The few configs that the model holds for the best as snapped points (m, p).
@@ -301,8 +428,7 @@ class Scoring:
     @one_thread
     def predictions(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
         """Posterior means and deviations of m configs on the user's scale, (m, n) each."""
-        points = [self.space.to_unit(self.space.validate(config)) for config in configs]
-        z = self.space.features(np.reshape(points, (len(points), len(self.space))))
+        z = self.space.encode(configs)
         return self.estimates(self.predict(z)), self.fit.scale * np.sqrt(self.gp.variances(z))
 
     @one_thread
@@ -325,14 +451,12 @@ class Scoring:
         return np.hypot(self.stds(self.history.config_Z[chosen], unknown), np.sqrt(noise))
 
     @one_thread
-    def gap_std(self, one: int, other: int, p: Array) -> float:
-        """Deviation, on the user's scale, of the difference of two configs as they are judged, each
-        averaged with its own row of weights p (2, n)."""
-        covariance = self.gp.covariance(self.history.config_Z[[one, other]])  # (2 n, 2 n)
-        unknown, noise = self._unknown(np.array([one, other]), p)
-        weights = np.concatenate([unknown[0], -unknown[1]])
-        variance = self.fit.scale**2 * (weights @ covariance @ weights) + noise.sum()
-        return float(np.sqrt(max(variance, 0.0)))
+    def robust_draws(self, numbers: Indices, count: int = SCORE_DRAWS) -> Array:
+        """Draws (k, count), standardized, of the robust values that configs (k,) are judged by."""
+        draws = replace(self.score_draws, normals=score_normals(len(self.reference), count))
+        noise = None if self.rule.keeps_scores else 0.0
+        scores, firm = self.seen_scores(numbers), self.firmness(numbers)
+        return draws.robust(self.gp, self.history.config_Z[numbers], scores, firm, noise)
 
     @property
     def noise_std(self) -> float:
@@ -340,21 +464,20 @@ class Scoring:
         return float(self.fit.scale * np.sqrt(self.gp.kernel.noise))
 
     def _unknown(self, numbers: Indices, p: Array) -> tuple[Array, Array]:
-        """Weights p (k, n) of configs without the contexts whose scores are known, and the variance
-        (k,) that the noise of the others adds, on the user's scale."""
+        """Weights p (k, n) of configs as far as their scores are not known, and the variance (k,)
+        that noise which would come again adds, on the user's scale."""
         if not self.rule.keeps_scores:
             return p, np.zeros(len(numbers))
-        unknown = p * np.isnan(self.seen_scores(numbers))
-        return unknown, self.noise_std**2 * (unknown**2).sum(axis=1)
+        loose = 1.0 - self.firmness(numbers)
+        own = (1 - self.seed_share) * self.noise_std**2
+        return p * loose, own * (p**2 * loose).sum(axis=1)
 
-    def _judged_covariance(self, number: Indices) -> Array:
+    def judged_covariance(self, number: Indices) -> Array:
         """Covariance (n, n), standardized, of what one config (1,) is judged by."""
-        covariance = self.gp.covariance(self.history.config_Z[number])
+        z = self.history.config_Z[number]
         if not self.rule.keeps_scores:
-            return covariance
-        missing = np.isnan(self.seen_scores(number)[0])
-        covariance = (covariance + self.gp.kernel.noise * np.eye(len(missing))) * missing
-        return np.asarray(covariance * missing[:, None])
+            return self.gp.covariance(z)
+        return self.score_draws.covariances(self.gp, z, self.firmness(number))[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.certainty import SETTLED, Certainty
 
-Measure = Literal["loss", "probability"]
+Measure = Literal["loss", "probability", "auto"]
+AUTO = "auto"
 RULE = re.compile(r"\s*(loss|probability)\s*([<>])\s*([-+.\w]+)\s*")
-CURE = 'Write e.g. "loss < 0.002" or "probability > 0.95".'
+CURE = 'Write "auto", or e.g. "loss < 0.002" or "probability > 0.95".'
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class StopRule:
     """Stop once a measure of `Certainty` has passed a limit twice in a row.
 
     Attributes:
-        measure: "loss" (stop below the limit) or "probability" (stop above it).
-        limit: the limit.
+        measure: "loss" (stop below the limit), "probability" (stop above it), or "auto" (stop when
+            the loss is below the limit times the resolution).
+        limit: the limit; of "auto" the share of the resolution.
     """
 
     measure: Measure
@@ -54,7 +56,9 @@ class StopRule:
 
     @staticmethod
     def parse(text: object) -> StopRule:
-        """The rule written as "loss < 0.002" or "probability > 0.95"."""
+        """The rule written as "auto", "loss < 0.002" or "probability > 0.95"."""
+        if isinstance(text, str) and text.strip() == AUTO:
+            return StopRule("auto", SETTLED)
         found = RULE.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise InvalidInput("A stop rule compares the loss or probability.", text, CURE)
@@ -73,6 +77,8 @@ class StopRule:
 
     def reached(self, certainty: Certainty) -> bool:
         """Whether the limit has been passed."""
+        if self.measure == "auto":
+            return certainty.settled
         if self.measure == "loss":
             return certainty.loss < self.limit
         return certainty.probability > self.limit
@@ -85,10 +91,17 @@ class StopRule:
 
     def reason(self, certainty: Certainty, evaluations: int) -> str:
         """Why the search stops, as one sentence."""
+        if self.measure == "auto":
+            return (
+                f"sure enough after {evaluations} evaluations: the loss of {certainty.loss:.2g} is"
+                f" small beside what these folds can tell apart, {certainty.resolution:.2g}"
+            )
         value = certainty.loss if self.measure == "loss" else certainty.probability
         sign = "<" if self.measure == "loss" else ">"
         rule = f"{self.measure} {value:.3g} {sign} {self.limit:g}"
         return f"sure enough after {evaluations} evaluations: {rule}"
 
     def __str__(self) -> str:
+        if self.measure == "auto":
+            return AUTO
         return f"{self.measure} {'<' if self.measure == 'loss' else '>'} {self.limit:g}"
