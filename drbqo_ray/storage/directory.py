@@ -32,7 +32,8 @@ def as_journal_error(doing: str, cure: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise JournalError(f"Cannot {doing}: {error.strerror or error}. {cure}") from error
+        why = str(error.strerror or error).rstrip(".")
+        raise JournalError(f"Cannot {doing}: {why}. {cure}") from error
 
 
 def check_run_name(name: str) -> None:
@@ -88,6 +89,20 @@ def make_directory(directory: Path) -> None:
         os.fsync(parent)
     finally:
         os.close(parent)
+
+
+def written_by_others(directory: Path, *names: str) -> str | None:
+    """Who else may have written a directory or these files of it, as a phrase; None if nobody."""
+    for path in (directory, *(directory / name for name in names)):
+        with as_journal_error(f"look at {path}", "Check that you may read it."):
+            found = os.lstat(path)
+        if found.st_uid != os.geteuid():
+            return f"{path}, which belongs to user {found.st_uid}"
+        if stat.S_ISLNK(found.st_mode):
+            return f"{path}, which is a link"
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return f"{path}, which others may write (mode {stat.S_IMODE(found.st_mode):o})"
+    return None
 
 
 def open_private(name: str, flags: int, directory_fd: int) -> int:

@@ -5,14 +5,15 @@ acknowledged can be replayed after a crash. A run directory holds
 
     journal.jsonl        the records, one line each (see format)
     journal.jsonl.torn   bytes cut from the end of the journal when a crash left half a record
-    acked                number of the last acknowledged record (see ack_mark), to tell such a
+    acked                number of the last acknowledged record (see `AckMark`), to tell such a
                          torn record from an acknowledged one that the disk has lost
     lock                 pid and host of the one writer
 
 Limits. The tests kill processes, cut and damage files and fail system calls; they do not cut the
 power of a real disk, and a disk that lies about fsync can lose records. After a failed fsync the
 kernel may drop the pages it could not write, so the handle refuses all further work and the
-journal has to be opened again.
+journal has to be opened again. The journal of a run without storage, which goes away with the run,
+is not flushed: it survives the death of its writer, but not that of the machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import errno
 import itertools
 import logging
 import os
+import re
 import secrets
 import stat
 import threading
@@ -29,11 +31,10 @@ from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from zlib import crc32
 
-from drbqo_ray.errors import JournalCorrupt, JournalError
-from drbqo_ray.storage.ack_mark import AckMark, read_ack_mark
-from drbqo_ray.storage.changes import fingerprint, refuse_changes
+from drbqo_ray.errors import JournalCorrupt, JournalError, ProblemChanged, short_repr
 from drbqo_ray.storage.directory import (
     RunLock,
     as_journal_error,
@@ -59,6 +60,10 @@ TORN = "journal.jsonl.torn"
 _CHUNK = 1 << 20
 _DISK_CURE = "Check the disk and its free space, then open the run again."
 _logger = logging.getLogger(__name__)
+ACKED = "acked"
+_LINE = re.compile(rb"([0-9]{20}) ([0-9a-f]{8})\n")
+_ABSENT = object()
+_SHOWN_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,9 @@ class Journal:
         recovery: what opening had to put right.
     """
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | Path, durable: bool = True) -> None:
         """Lock `directory` and open the files; `create`, `open` and `attach` do the rest."""
+        self._durable = durable
         self.directory = Path(os.path.abspath(directory))
         self.recovery = Recovery()
         self._problem: dict[str, Any] = {}
@@ -128,19 +134,29 @@ class Journal:
         return cls._prepare(directory, expected_header, new=False)
 
     @classmethod
-    def attach(cls, directory: str | Path, header: dict[str, Any]) -> Journal:
-        """Open the run in `directory` if there is one for this problem, else start it."""
-        return cls._prepare(directory, header, new=None)
+    def attach(cls, directory: str | Path, header: dict[str, Any], durable: bool = True) -> Journal:
+        """Open the run in `directory` if there is one for this problem, else start it.
+
+        Args:
+            directory: the run directory.
+            header: its problem.
+            durable: whether what is acknowledged has to survive the machine.
+        """
+        return cls._prepare(directory, header, new=None, durable=durable)
 
     @classmethod
     def _prepare(
-        cls, directory: str | Path, problem: dict[str, Any] | None, new: bool | None
+        cls,
+        directory: str | Path,
+        problem: dict[str, Any] | None,
+        new: bool | None,
+        durable: bool = True,
     ) -> Journal:
         first_line = b"" if problem is None else encode_header(problem, secrets.token_hex(8))
         if new is not False:
             with as_journal_error(f"make {directory}", "Choose storage you may write to."):
                 make_directory(Path(directory))
-        journal = cls(directory)
+        journal = cls(directory, durable)
         try:
             end = journal._scan()
             if end.next_seq == 0 and new is False:
@@ -170,11 +186,6 @@ class Journal:
     def header(self) -> dict[str, Any]:
         """A copy of the problem the run was started for."""
         return deepcopy(self._problem)
-
-    @property
-    def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that name the problem of the run."""
-        return fingerprint(self._problem)
 
     @property
     def last_seq(self) -> int:
@@ -274,7 +285,12 @@ class Journal:
         written = os.write(self._fd, lines)
         if written != len(lines):
             raise OSError(errno.ENOSPC, f"only {written} of {len(lines)} bytes could be written")
-        os.fsync(self._fd)
+        self._flush(self._fd)
+
+    def _flush(self, fd: int) -> None:
+        """Have the disk hold what was written to a file or directory."""
+        if self._durable:
+            os.fsync(fd)
 
     def _scan(self) -> ScanEnd:
         end = ScanEnd()
@@ -305,7 +321,7 @@ class Journal:
         """Cut a torn tail, make the rest durable, and say what was acknowledged but is gone."""
         acked = read_ack_mark(self._directory_fd)
         torn = self._quarantine(end.offset)
-        os.fsync(self._fd)
+        self._flush(self._fd)
         self._open_acked()
         self._fault = None
         lost = max(0, acked - self.last_seq) if acked is not None else 0
@@ -337,7 +353,7 @@ class Journal:
     def _open_acked(self) -> None:
         self._acked = AckMark(self._directory_fd)
         self._files.callback(self._acked.close)
-        os.fsync(self._directory_fd)
+        self._flush(self._directory_fd)
 
     def _quarantine(self, offset: int) -> int:
         """Move the bytes from `offset` on to the .torn file; how many there were."""
@@ -384,3 +400,93 @@ def read_journal(path: str | Path) -> Iterator[JournalRecord]:
             yield from scan(file, end)
     if end.next_seq == 0:
         raise JournalCorrupt(f"{path} has no intact header at byte 0.")
+
+
+class AckMark:
+    """The file `acked` of a run directory: the number of the last acknowledged record.
+
+    It is written after each flush of the journal and is itself not flushed, so it costs no fsync
+    and can only lag behind the journal. When it is ahead, the disk has lost acknowledged records.
+    """
+
+    def __init__(self, directory_fd: int) -> None:
+        """Open or make the file in the directory open as `directory_fd`."""
+        self._fd = open_private(ACKED, os.O_RDWR | os.O_CREAT, directory_fd)
+
+    def write(self, seq: int) -> None:
+        """Set the mark to record `seq`."""
+        digits = b"%020d" % seq
+        os.pwrite(self._fd, b"%s %08x\n" % (digits, crc32(digits)), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+
+def read_ack_mark(directory_fd: int) -> int | None:
+    """The mark, or None when it is absent, unfinished or damaged."""
+    try:
+        fd = open_private(ACKED, os.O_RDONLY, directory_fd)
+    except FileNotFoundError:
+        return None
+    try:
+        match = _LINE.fullmatch(os.pread(fd, 64, 0))
+    finally:
+        os.close(fd)
+    if match is None or b"%08x" % crc32(match[1]) != match[2]:
+        return None
+    return int(match[1])
+
+
+def problem_changes(old: object, new: object) -> list[str]:
+    """One line for each place where two problems differ, e.g. "space.C.high: 1.0 -> 10.0".
+
+    Numbers compare by value, so a radius of 1 and one of 1.0 are the same; True and 1 are not.
+    Folds that were only counted may get names.
+    """
+    if isinstance(old, dict) and isinstance(new, dict) and _named_now(old, new):
+        new = {**new, "contexts": old["contexts"]}
+    return _changes(old, new, "")
+
+
+def _named_now(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    count, names = old.get("contexts"), new.get("contexts")
+    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return isinstance(count, int) and named and len(cast(list[str], names)) == count
+
+
+def _changes(old: object, new: object, place: str) -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(key for key in new if key not in old)]
+        pairs = [
+            (f"{place}.{k}" if place else k, old.get(k, _ABSENT), new.get(k, _ABSENT)) for k in keys
+        ]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(f"{place}[{i}]", a, b) for i, (a, b) in enumerate(zip(old, new, strict=True))]
+    else:
+        return [] if _same(old, new) else [f"{place}: {_text(old)} -> {_text(new)}"]
+    return [line for name, a, b in pairs for line in _changes(a, b, name)]
+
+
+def _same(old: object, new: object) -> bool:
+    return isinstance(old, bool) == isinstance(new, bool) and old == new
+
+
+def _text(value: object) -> str:
+    return "absent" if value is _ABSENT else short_repr(value)
+
+
+def refuse_changes(old: dict[str, Any], new: dict[str, Any], where: str) -> None:
+    """Raise ProblemChanged, naming every difference, unless the two problems are equal."""
+    changes = problem_changes(old, new)
+    if not changes:
+        return
+    lines = changes[:_SHOWN_CHANGES]
+    if len(changes) > len(lines):
+        lines.append(f"and {len(changes) - len(lines)} more")
+    listing = "\n".join(f"  {line}" for line in lines)
+    raise ProblemChanged(
+        f"The run in {where} was started for another problem (old -> new):\n{listing}\n"
+        "Put the old values back to resume it, or start the new problem under another name or"
+        " directory."
+    )

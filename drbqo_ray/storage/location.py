@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drbqo_ray.errors import InvalidInput, JournalError, JournalLocked
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.storage.directory import run_directory
 from drbqo_ray.storage.journal import JOURNAL, Journal
-from drbqo_ray.storage.mirror import ObjectStoreMirror, is_object_store, local_directory
+from drbqo_ray.storage.mirror import (
+    ObjectStoreMirror,
+    address_of,
+    is_object_store,
+    local_directory,
+)
 from drbqo_ray.storage.stored_run import ReplayedRun, replay
 
 LOCK_PATIENCE_SECONDS = 1.0
@@ -34,6 +42,22 @@ class RunLocation:
     name: str
     remote: str | None = None
     temporary: bool = False
+
+    @property
+    def address(self) -> str:
+        """What the run is called wherever it is named: its directory, or its address in an object
+        store without credentials. `status`, `resume` and `load` take it."""
+        return str(self.directory) if self.remote is None else address_of(self.remote, self.name)
+
+    @property
+    def resume_command(self) -> str:
+        """The command that goes on with the run."""
+        return f"drbqo resume {shlex.quote(self.address)}"
+
+    def mirror(self) -> ObjectStoreMirror | None:
+        """What keeps the copy in an object store, None without one."""
+        remote = self.remote
+        return None if remote is None else ObjectStoreMirror(remote, self.name, self.directory)
 
 
 def find_location(
@@ -63,8 +87,8 @@ def find_location(
     return RunLocation(directory, directory.name or "run")
 
 
-def prepare(place: RunLocation, problem: RunProblem, resume: bool) -> ReplayedRun:
-    """The run that is there, checked to be for this problem, or an empty one.
+def prepare(place: RunLocation, problem: Problem, resume: bool) -> ReplayedRun | None:
+    """The run that is there, checked to be for this problem; None if there is none.
 
     Nothing is begun: a run that is refused later, by the cluster say, leaves no journal behind.
 
@@ -73,38 +97,65 @@ def prepare(place: RunLocation, problem: RunProblem, resume: bool) -> ReplayedRu
         JournalLocked: another process works on the run.
         ProblemChanged: the run was started for another problem.
     """
-    if place.remote is not None:
-        ObjectStoreMirror(place.remote, place.name, place.directory).restore()
+    mirror = place.mirror()
+    if mirror is not None:
+        mirror.restore()
     if not _holds_a_run(place.directory):
         _check_writable(place.directory)
-        return replay([], problem)
-    journal = open_when_free(place.directory, problem, LOCK_PATIENCE_SECONDS, resume)
-    with journal:
+        return None
+    _check_resumed(place, resume)
+    with open_when_free(place.directory, problem, LOCK_PATIENCE_SECONDS) as journal:
         return replay(journal.records(), problem)
 
 
-def begin(place: RunLocation, problem: RunProblem, resume: bool) -> None:
-    """Make the run's journal if there is none, for the actor to open; raises as `prepare` does."""
-    open_when_free(place.directory, problem, LOCK_PATIENCE_SECONDS, resume).close()
+def upload_missing(place: RunLocation) -> str | None:
+    """Upload what the copy of a run that stands still lacks; what is missing after that, if any."""
+    mirror = place.mirror()
+    return None if mirror is None else mirror.close()
+
+
+def begin(
+    place: RunLocation,
+    problem: Problem,
+    resume: bool,
+    first: Sequence[tuple[str, dict[str, Any]]] = (),
+) -> None:
+    """Make the run's journal if there is none, for the actor to open; raises as `prepare` does.
+
+    Args:
+        place, problem, resume: as for `prepare`.
+        first: records that the journal starts with; those that are missing are written as long as
+            nobody has worked on the run.
+    """
+    _check_resumed(place, resume)
+    patience, durable = LOCK_PATIENCE_SECONDS, not place.temporary
+    with open_when_free(place.directory, problem, patience, durable) as journal:
+        if first:
+            there = list(journal.records())[1:]
+            if not any(record.kind == "session" for record in there):
+                journal.append_many(first[len(there) :])
 
 
 def open_when_free(
-    directory: Path, problem: RunProblem, patience: float, resume: bool = True
+    directory: Path, problem: Problem, patience: float, durable: bool = True
 ) -> Journal:
     """Open or start the journal; a lock whose owner is just ending is waited for."""
-    if not resume and _holds_a_run(directory):
-        raise JournalError(
-            f"{directory} already holds a run. Pass resume=True to go on with it, or choose"
-            " another name or storage for a new one."
-        )
     deadline = time.monotonic() + patience
     while True:
         try:
-            return Journal.attach(directory, problem.header())
+            return Journal.attach(directory, problem.header(), durable)
         except JournalLocked:
             if time.monotonic() > deadline:
                 raise
         time.sleep(_RETRY_SECONDS)
+
+
+def _check_resumed(place: RunLocation, resume: bool) -> None:
+    if not resume and _holds_a_run(place.directory):
+        raise JournalError(
+            f"{place.address} already holds a run. Pass resume=True to go on with it, or choose"
+            " another name or storage for a new one."
+        )
 
 
 def _holds_a_run(directory: Path) -> bool:

@@ -5,14 +5,16 @@
 | session  | when a process takes the run over       | versions and settings; `at` goes on         |
 | fit      | when the model's parameters changed     | the fit, before the ask it was made for     |
 | ask      | before a suggestion leaves the actor    | the suggestion; `told`: outcomes it knew    |
-|          |                                         | of; `batch`: how many were made together    |
+|          |                                         | of; `batch`: how many were made together;   |
+|          |                                         | `warm` if it comes from an earlier run      |
 | tell     | before an outcome is acknowledged       | score, seconds, node, attempts; `info` if   |
 |          |                                         | the objective gave any                      |
 | fail     | the same for a failed evaluation        | cause and reason instead of a score         |
-| look     | when the stop rule looked at the model  | `told`: outcomes it knew of; passes in a    |
-|          |                                         | row, when it looks next, what it said       |
+| look     | when the stop rule was checked          | `told`: outcomes it knew of; passes in a    |
+|          |                                         | row, when it is checked next, what it said  |
 | conflict | for a second, different outcome         | as told; not used                           |
-| finish   | when a run stops                        | why; what the stop rule said, if it did     |
+| finish   | when a run stops                        | why; what the stop rule said, if it did, or |
+|          |                                         | `out_of_time` and that its time was used up |
 
 Outcomes count in the order of their records. `at` is the time in seconds the run had been worked
 on when the record was made; it comes from a clock that never goes back.
@@ -33,10 +35,10 @@ from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.errors import JournalCorrupt, JournalError, NothingObserved, short_repr
-from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.certainty import Certainty, Forecast
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.optimizer.stopping import StopCheck, StopRule
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Observation, Recommendation, Status, Suggestion, read_score
 from drbqo_ray.storage.format import JournalRecord
 from drbqo_ray.storage.journal import read_journal
@@ -54,7 +56,7 @@ REQUIRED = {
 
 _Types = frozenset[type]
 _WHOLE, _NUMBER, _TEXT = _Types([int]), _Types([int, float]), _Types([str])
-_DICT, _NONE = _Types([dict]), _Types([type(None)])
+_DICT, _NONE, _FLAG = _Types([dict]), _Types([type(None)]), _Types([bool])
 TYPES: dict[str, _Types] = {
     "at": _NUMBER,
     "fit": _DICT,
@@ -75,7 +77,11 @@ TYPES: dict[str, _Types] = {
     "next": _WHOLE,
     "stop_reason": _TEXT | _NONE,
     "stop_when": _TEXT | _NONE,
-    "n_evaluations": _WHOLE,
+    "n_evaluations": _WHOLE | _NONE,
+    "time_budget": _NUMBER | _NONE,
+    "at_deadline": _TEXT,
+    "cost_aware": _FLAG,
+    "out_of_time": _FLAG,
     "resources": _DICT,
     "max_in_flight": _WHOLE | _NONE,
     "timeout_seconds": _NUMBER | _NONE,
@@ -94,19 +100,23 @@ class ReplayedRun:
 
     Attributes:
         problem: what the run is about.
-        optimizer: told everything, ready for the next ask and the next look.
+        optimizer: told everything, ready for the next ask and the next check of its stop rule.
         suggestions: every suggestion, its id is its place.
         outcomes: by id, in the order they were told.
         seconds: how long the run has been worked on.
         stopped: why it stopped last, None while it goes on.
         stop_when: the stop rule of the last session, None without one.
-        stop_reason: what that rule said when it stopped the run, None when it did not.
+        stop_reason: what that rule said when it stopped the run, or that its time was used up; None
+            when it was not stopped.
+        out_of_time: whether it stopped because its time was used up.
         session: settings of the last session: n_evaluations, resources, time limit and so on.
-        asked_at, told_at: when each evaluation was asked for and told, by id, in seconds into the
-            run, as far as the journal says.
+        fits: fits of the model that were put into use, by the number of outcomes known then.
+        n_warm: evaluations that came from an earlier run, see `warm_start`.
+        told_at: when the outcome of each evaluation was told, by id, in seconds into the run, as
+            far as the journal says.
     """
 
-    problem: RunProblem
+    problem: Problem
     optimizer: Optimizer
     suggestions: list[Suggestion] = field(default_factory=list)
     outcomes: dict[int, Observation] = field(default_factory=dict)
@@ -114,8 +124,10 @@ class ReplayedRun:
     stopped: str | None = None
     stop_when: str | None = None
     stop_reason: str | None = None
+    out_of_time: bool = False
     session: dict[str, Any] = field(default_factory=dict)
-    asked_at: dict[int, float] = field(default_factory=dict)
+    fits: dict[int, Fit] = field(default_factory=dict)
+    n_warm: int = 0
     told_at: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -126,7 +138,15 @@ class ReplayedRun:
     def is_sure(self, stop_when: str | None) -> bool:
         """Whether its stop rule has ended it and `stop_when` is that rule still."""
         rules = [text and StopRule.parse(text) for text in (self.stop_when, stop_when)]
-        return self.stop_reason is not None and rules[0] == rules[1]
+        said = self.stop_reason is not None and not self.out_of_time
+        return said and rules[0] == rules[1]
+
+    def is_late(self, time_budget: float | None) -> bool:
+        """Whether its time was used up and `time_budget` is no longer."""
+        last = self.session.get("time_budget")
+        if not self.out_of_time or last is None or time_budget is None:
+            return False
+        return bool(time_budget <= last)
 
     def ask(self, suggestion: Suggestion) -> None:
         """Take over a suggestion that was handed out."""
@@ -135,15 +155,15 @@ class ReplayedRun:
 
     def tell(self, outcome: Observation) -> None:
         """Take over the first outcome of a suggestion."""
-        tell_optimizer(self.optimizer, outcome)
+        self.optimizer.record(outcome)
         self.outcomes[outcome.id] = outcome
 
 
-def replay(records: Iterable[JournalRecord], problem: RunProblem) -> ReplayedRun:
+def replay(records: Iterable[JournalRecord], problem: Problem) -> ReplayedRun:
     """The run that these records, header first, describe.
 
     The model's parameters are set once, at the end: the posterior is a function of the last fit
-    and the outcomes in order, so the next ask is the one that an uncut run would have made. Looks
+    and the outcomes in order, so the next ask is the one that an uncut run would have made. Checks
     of a stop rule count if the problem still has that rule.
     """
     with _guarded(0):
@@ -160,13 +180,19 @@ def replay_alone(records: Iterable[JournalRecord]) -> ReplayedRun:
     records = iter(records)
     header = next(records)
     with _guarded(header.seq):
-        problem = RunProblem.from_header(header.data["problem"])
+        problem = Problem.from_header(header.data["problem"])
     return replay(records, problem)
 
 
-def read_run(directory: Path) -> ReplayedRun:
-    """The run in a directory; nothing is locked or changed, so it may be under way."""
-    return replay_alone(read_journal(directory))
+def read_run(directory: Path, problem: Problem | None = None) -> ReplayedRun:
+    """The run in a directory; nothing is locked or changed, so it may be under way.
+
+    Args:
+        directory: the run directory.
+        problem: what it is about, whose own options are then those of its configs.
+    """
+    records = read_journal(directory)
+    return replay_alone(records) if problem is None else replay(records, problem)
 
 
 @contextmanager
@@ -187,11 +213,11 @@ def _guarded(seq: int) -> Iterator[None]:
 class _Replaying:
     """A run that is being read, record by record."""
 
-    def __init__(self, problem: RunProblem) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._run = ReplayedRun(problem, problem.optimizer())
         self._n_parameters = self._run.optimizer.model.n_parameters
         self._fit: Fit | None = None
-        self._look: StopCheck | None = None
+        self._check: StopCheck | None = None
 
     def take(self, record: JournalRecord) -> None:
         """Take over the next record."""
@@ -199,36 +225,36 @@ class _Replaying:
         run, data = self._run, record.data
         run.seconds = max(run.seconds, data.get("at", 0.0))
         if record.kind == "fit":
-            self._fit = _fit(data["fit"], self._n_parameters)
+            self._fit = read_fit(data["fit"], self._n_parameters)
+            run.fits[len(run.outcomes)] = self._fit
         elif record.kind == "ask":
             run.ask(_suggestion(data, run))
-            _note_time(run.asked_at, data)
+            run.n_warm += data.get("warm") is True
         elif record.kind in ("tell", "fail"):
-            run.tell(_outcome(data, run))
-            _note_time(run.told_at, data)
+            outcome = _outcome(data, run)
+            run.tell(outcome)
+            if "at" in data:
+                run.told_at[outcome.id] = float(data["at"])
         elif record.kind == "finish":
             run.stopped, run.stop_reason = data["reason"], data.get("stop_reason")
+            run.out_of_time = data.get("out_of_time", False)
         elif record.kind == "look":
-            self._look = StopCheck.from_dict(data)
+            self._check = StopCheck.from_dict(data)
         elif record.kind == "session":
             run.session = data
             run.stopped = run.stop_reason = None
+            run.out_of_time = False
             before, run.stop_when = run.stop_when, data.get("stop_when")
-            self._look = self._look if run.stop_when == before else None
+            self._check = self._check if run.stop_when == before else None
 
     def done(self) -> ReplayedRun:
-        """The run, ready for the next ask and the next look."""
+        """The run, ready for the next ask and check."""
         run = self._run
         if self._fit is not None:
             run.optimizer.last_fit = self._fit
-        if self._look is not None and run.stop_when == run.problem.settings.get("stop_when"):
-            run.optimizer.last_check = self._look
+        if self._check is not None and run.stop_when == run.problem.settings.get("stop_when"):
+            run.optimizer.last_check = self._check
         return run
-
-
-def _note_time(times: dict[int, float], data: dict[str, Any]) -> None:
-    if "at" in data:
-        times[data["id"]] = float(data["at"])
 
 
 def _check_fields(record: JournalRecord) -> None:
@@ -240,13 +266,18 @@ def _check_fields(record: JournalRecord) -> None:
             raise ValueError(f"its {name!r} is {short_repr(value)}")
 
 
-def _fit(plain: dict[str, Any], n_parameters: int) -> Fit:
+def read_fit(plain: dict[str, Any], n_parameters: int) -> Fit:
+    """The fit with this plain form, for a model with so many parameters; else ValueError."""
     fit = Fit.from_dict(plain)
     scales = (fit.value, fit.center, fit.scale)
+    modes = (fit.parameters, *fit.rivals)
+    flat = [number for mode in modes for number in mode]
     good = (
-        len(fit.parameters) == n_parameters
-        and all(type(number) in _NUMBER for number in (*fit.parameters, *scales))
-        and all(abs(number) <= LARGEST_PARAMETER for number in fit.parameters)
+        all(len(mode) == n_parameters for mode in modes)
+        and all(type(number) in _NUMBER for number in (*flat, *scales, *fit.weights))
+        and all(abs(number) <= LARGEST_PARAMETER for number in flat)
+        and (not fit.rivals or len(fit.weights) == len(modes))
+        and all(0 <= weight <= 1 for weight in fit.weights)
         and all(math.isfinite(number) for number in scales)
         and all(type(count) is int and count >= 1 for count in (fit.size, fit.explored))
         and fit.scale > 0
@@ -300,18 +331,19 @@ def told_entry(observation: Observation, at: float) -> tuple[str, dict[str, Any]
     return ("tell" if observation.status == "ok" else "fail"), told
 
 
-def tell_optimizer(optimizer: Optimizer, outcome: Observation) -> None:
-    """Tell the outcome of a suggestion."""
-    if outcome.score is None:
-        optimizer.fail(outcome.id, outcome.reason or "")
-    else:
-        optimizer.tell(outcome.id, outcome.score)
-
-
 def recommend(optimizer: Optimizer) -> Recommendation | None:
     """The recommendation, None if none can be made; later asks do not depend on this call."""
     try:
         return optimizer.recommend()
+    except NothingObserved:
+        return None
+
+
+def foresee(optimizer: Optimizer) -> Forecast | None:
+    """What to expect of the recommendation in a new context, None if none can be made or there is
+    one context only; changes no later ask."""
+    try:
+        return optimizer.forecast() if optimizer.n_contexts > 1 else None
     except NothingObserved:
         return None
 
