@@ -16,8 +16,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drbqo_ray.errors import DrbqoError
-from drbqo_ray.problem import RunProblem
-from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.problem import Problem
+from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator, Final, Snapshot, open_coordinator
 from drbqo_ray.storage.location import RunLocation
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _in_group(name: str) -> Callable[[F], F]:
-    """Let a method run beside those of other groups, so that none waits behind a long ask."""
+    """Let a method run while those of other groups do, so that none waits behind a long ask."""
     return cast(Callable[[F], F], ray.method(concurrency_group=name))
 
 
@@ -34,7 +34,7 @@ class RunActor:
     """See `Coordinator`; an error while opening is kept for the first call."""
 
     def __init__(
-        self, place: RunLocation, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+        self, place: RunLocation, problem: Problem, n_evaluations: int, session: dict[str, Any]
     ) -> None:
         self._incarnation = uuid.uuid4().hex
         self._started: dict[tuple[int, int], float] = {}
@@ -72,9 +72,14 @@ class RunActor:
         return observed
 
     @_in_group("watch")
-    def best(self) -> dict[str, Any]:
+    def best(self) -> Recommendation | None:
         """See `Coordinator.best`."""
         return self._open.best()
+
+    @_in_group("watch")
+    def upload_trouble(self) -> str | None:
+        """See `Coordinator.upload_trouble`."""
+        return self._open.upload_trouble()
 
     @_in_group("watch")
     def started(self, number: int, attempt: int) -> None:
@@ -87,15 +92,10 @@ class RunActor:
         now = time.monotonic()
         return self._incarnation, {key: now - then for key, then in self._started.copy().items()}
 
-    @_in_group("watch")
-    def stop_reason(self) -> str | None:
-        """See `Coordinator.stop_reason`."""
-        return self._open.stop_reason()
-
     @_in_group("ask")
-    def finish(self, reason: str, stop_reason: str | None) -> Final:
+    def finish(self, reason: str, answered: bool = True, out_of_time: str | None = None) -> Final:
         """See `Coordinator.finish`."""
-        return self._open.finish(reason, stop_reason)
+        return self._open.finish(reason, answered, out_of_time)
 
     @_in_group("watch")
     def close(self) -> None:
@@ -110,7 +110,7 @@ _ACTOR = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, concurrenc
 
 
 def start_actor(
-    place: RunLocation, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+    place: RunLocation, problem: Problem, n_evaluations: int, session: dict[str, Any]
 ) -> Any:
     """Handle of a new actor on the driver's node; it needs no CPU of its own."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

@@ -17,34 +17,77 @@ import platform
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from drbqo_ray.core.costs import RECENT
 from drbqo_ray.errors import JournalError, RunFailed, UnknownSuggestion
-from drbqo_ray.optimizer.certainty import Certainty
+from drbqo_ray.optimizer.certainty import Certainty, Forecast
 from drbqo_ray.optimizer.evaluations import own_copy
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Limits, Problem
 from drbqo_ray.records import Observation, Recommendation, Suggestion
-from drbqo_ray.runtime.background_fit import BackgroundFit
-from drbqo_ray.runtime.lookahead import Lookahead
+from drbqo_ray.runtime.background import BackgroundFit, Lookahead
+from drbqo_ray.runtime.deadline import Timed
+from drbqo_ray.storage.checkpoint import Judgment, judge, keep_judgment
 from drbqo_ray.storage.journal import Journal
 from drbqo_ray.storage.location import RunLocation, open_when_free
 from drbqo_ray.storage.mirror import ObjectStoreMirror
-from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer, told_entry
+from drbqo_ray.storage.stored_run import recommend, replay, told_entry
 
 LOCK_PATIENCE_SECONDS = 10.0
+CLOSING_SECONDS = 2.0
 BATCH = 32
 BEST_PAUSE_SECONDS = 0.25
 BEST_SHARE = 20
 
 
+@dataclass(frozen=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        problem: what it is about.
+        place: where it is kept.
+        limits: how it is run.
+        resume: whether it goes on with a run that is there.
+        labels: what it is called.
+        raise_failures: whether the first failure ends the session with `EvaluationFailed`. It is
+            not recorded, so that a resumed run evaluates the same again. A score that is no usable
+            number does not end it.
+        answered: whether the result has a recommendation and says how sure it is; whoever judges
+            the scores himself saves that time.
+        first: records that its journal starts with.
+    """
+
+    problem: Problem
+    place: RunLocation
+    limits: Limits
+    resume: bool
+    labels: dict[str, Any] = field(default_factory=dict)
+    raise_failures: bool = False
+    answered: bool = True
+    first: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def stop_when(self) -> str | None:
+        """The stop rule as it was written, None without one."""
+        rule: str | None = self.problem.settings.get("stop_when")
+        return rule
+
+    def session(self) -> dict[str, Any]:
+        """Plain data about a session, for the journal."""
+        aware = self.problem.settings.get("cost_aware", False)
+        return {**asdict(self.limits), "stop_when": self.stop_when, "cost_aware": aware}
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where a run stands when it is opened."""
+    """Where a run stands when it is opened; `timed` are config, fold and seconds of the last
+    evaluations before, and `earlier` the seconds of the sessions before."""
 
     pending: list[Suggestion]
     n_suggestions: int
@@ -53,16 +96,23 @@ class Snapshot:
     fold_counts: dict[int, int]
     fold_failures: dict[int, int]
     seconds: float
+    earlier: float = 0.0
+    timed: list[Timed] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """What is left of a run when it stops."""
+    """What is left of a run when it stops; `stop_reason` if its stop rule or its time budget has
+    stopped it, and `not_uploaded` if the copy in an object store lacks something."""
 
     recommendation: Recommendation | None
     observations: list[Observation]
     certainty: Certainty | None = None
     n_folds: int = 0
+    stop_reason: str | None = None
+    context_names: tuple[str, ...] = ()
+    forecast: Forecast | None = None
+    not_uploaded: str | None = None
 
 
 class Coordinator:
@@ -74,20 +124,32 @@ class Coordinator:
         n_evaluations: suggestions to hand out in all.
         session: plain data about this session for the journal.
         mirror: a copy of the journal elsewhere that is kept up, None without one.
+        durable: whether the journal has to survive the machine, see `Journal.attach`.
+        clock: seconds that never go back.
+        fits: makes fits of the model beside the run, in a thread by default.
+        stepwise: whether it has no thread of its own and thinks only when `think` is called, or
+            when it is asked for what takes a thought. A simulation steps it by its own clock.
     """
 
     def __init__(
         self,
         directory: Path,
-        problem: RunProblem,
+        problem: Problem,
         n_evaluations: int,
         session: dict[str, Any],
         mirror: ObjectStoreMirror | None = None,
+        durable: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        fits: BackgroundFit | None = None,
+        stepwise: bool = False,
     ) -> None:
-        self._clock_start = time.monotonic()
+        self._clock = clock
+        self._clock_start = clock()
         self._problem = problem
         self._n_evaluations = n_evaluations
-        self._journal: Journal = open_when_free(directory, problem, LOCK_PATIENCE_SECONDS)
+        self._journal: Journal = open_when_free(
+            directory, problem, LOCK_PATIENCE_SECONDS, durable=durable
+        )
         run = replay(self._journal.records(), problem)
         self._optimizer = run.optimizer
         self._suggestions = run.suggestions
@@ -98,23 +160,28 @@ class Coordinator:
         self._inbox: deque[Observation] = deque()
         self._requested = 0
         self._slots = 1
-        self._pace = Lookahead()
-        self._fits = BackgroundFit()
-        look = self._optimizer.last_check
-        self._stop_reason = None if look is None else look.stop_reason
-        self._looked = 0.0
+        self._lookahead = Lookahead()
+        self._fits = fits or BackgroundFit()
+        last = self._optimizer.last_check
+        self._stop_reason = None if last is None else last.stop_reason
+        self._checking_seconds = 0.0
         self._best: Recommendation | None = None
         self._best_watched = False
         self._best_due = math.inf
         self._best_rest = 0.0
-        self._final_wanted = False
+        self._final_wanted = self._finished = False
+        self._answered = True
+        self._out_of_time: str | None = None
         self._final: Final | None = None
+        self._judged: Judgment | None = None
         self._fault: BaseException | None = None
         self._closed = False
         self._telling = threading.Lock()
         self._changed = threading.Condition()
+        self._stepwise = stepwise
         self._thread = threading.Thread(target=self._think, name="thinking", daemon=True)
-        self._thread.start()
+        if not stepwise:
+            self._thread.start()
         self._mirror = mirror
         if mirror is not None:
             mirror.start()
@@ -138,7 +205,13 @@ class Coordinator:
                 fold_counts=dict(folds),
                 fold_failures=dict(failures),
                 seconds=self._at(),
+                earlier=self._offset,
+                timed=self._timed(),
             )
+
+    def _timed(self) -> list[Timed]:
+        ok = [o for o in self._outcomes.values() if o.status == "ok" and o.seconds > 0]
+        return [(o.config, o.context, o.seconds) for o in ok[-RECENT:]]
 
     def take(self, first: int, count: int, slots: int) -> list[Suggestion]:
         """Suggestions `first`, `first` + 1, ..., at most `count`; waits until there is one.
@@ -150,11 +223,9 @@ class Coordinator:
             count: how many can be used.
             slots: evaluations that run side by side; with 1 nothing is prepared ahead.
         """
+        self.request(first + count, slots)
         with self._changed:
-            self._requested = max(self._requested, first + count)
-            self._slots = slots
-            self._changed.notify_all()
-            self._changed.wait_for(
+            self._wait_until(
                 lambda: (
                     len(self._suggestions) > first
                     or first >= self._n_evaluations
@@ -168,6 +239,24 @@ class Coordinator:
             if len(self._suggestions) <= first:
                 self._check()
             return self._suggestions[first : first + count]
+
+    def request(self, total: int, slots: int) -> None:
+        """Say that so many suggestions are wanted in all; see `take`."""
+        with self._changed:
+            self._requested = max(self._requested, total)
+            self._slots = slots
+            self._changed.notify_all()
+
+    @property
+    def n_suggestions(self) -> int:
+        """Suggestions made so far."""
+        return len(self._suggestions)
+
+    def think(self) -> bool:
+        """One thought of a coordinator that is stepped; False when there is nothing to do."""
+        if not (self._inbox or self._missing() or self._final_wanted):
+            return False
+        return self._work()
 
     def stop_reason(self) -> str | None:
         """What the stop rule said, None while it is not met."""
@@ -189,71 +278,87 @@ class Coordinator:
                 self._outcomes.update(new)
                 self._inbox.extend(new.values())
                 if new:
-                    self._pace.told(len(new), time.monotonic())
+                    self._lookahead.told(len(new), self._clock())
                     if self._best_watched:
                         self._best_due = self._best_rest
                 self._changed.notify_all()
             return [own_copy(self._outcomes[outcome.id]) for outcome in outcomes]
 
-    def best(self) -> dict[str, Any]:
-        """The best config so far, its robust value and spread; empty before there is one.
+    def best(self) -> Recommendation | None:
+        """The recommendation so far, None before there is one.
 
-        It may be a few outcomes old, and is looked for only once this was called.
+        It may be a few outcomes old, and is searched for only once this was called.
         """
         with self._changed:
             if not self._best_watched:
                 self._best_watched = True
                 self._best_due = self._best_rest
                 self._changed.notify_all()
-            found = self._best
-        if found is None:
-            return {}
-        return {
-            "best_robust": found.robust_value,
-            "best_std": found.std,
-            "best_config": found.config,
-        }
+            return self._best
 
-    def finish(self, reason: str, stop_reason: str | None = None) -> Final:
+    def upload_trouble(self) -> str | None:
+        """Why the copy in an object store is behind and what it lacks, None when all is well."""
+        mirror = self._mirror
+        return None if mirror is None or mirror.trouble is None else mirror.missing()
+
+    def finish(self, reason: str, answered: bool = True, out_of_time: str | None = None) -> Final:
         """Write why the run stops, close the journal and its copy, and say what came of the run.
+
+        A run that is "finished" before its evaluations are used up was stopped by its stop rule, or
+        because its time was used up.
 
         Args:
             reason: "finished", "interrupted" or "failed".
-            stop_reason: what the stop rule said, None when it did not stop the run.
+            answered: whether a recommendation, and how sure it is, are wanted.
+            out_of_time: that its time was used up, None when it was not.
         """
         with self._changed:
+            self._answered, self._out_of_time = answered, out_of_time
             if self._final is None:
                 self._check()
                 self._requested = 0
                 self._final_wanted = True
+                self._finished = reason == "finished"
                 self._changed.notify_all()
-                self._changed.wait_for(
+                self._wait_until(
                     lambda: self._final is not None or self._fault is not None or self._closed
                 )
             if self._final is None:
                 self._check()
+            assert self._final is not None
+            said = self._final.stop_reason
         with self._telling:
             if not self._closed:
-                why = {} if stop_reason is None else {"stop_reason": stop_reason}
+                why: dict[str, Any] = {} if said is None else {"stop_reason": said}
+                if said is not None and said == out_of_time:
+                    why["out_of_time"] = True
                 self._journal.append("finish", {"reason": reason, "at": self._at(), **why})
+                if self._judged is not None:
+                    keep_judgment(self._journal.directory, self._judged, self._problem)
         self.close()
         if self._mirror is not None:
-            self._mirror.close()
-            self._mirror = None
-        assert self._final is not None
+            self._final = replace(self._final, not_uploaded=self._mirror.close())
         return self._final
 
     def close(self) -> None:
-        """Stop thinking and release the journal; a second call does nothing."""
+        """Stop thinking and release the journal; a second call does nothing.
+
+        A thought under way gets a moment to end: a process that leaves while a thread of it
+        computes can be aborted.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(CLOSING_SECONDS)
         self._journal.close()
+        if self._mirror is not None:
+            self._mirror.stop()
 
     # inside
 
     def _at(self) -> float:
-        return round(self._offset + time.monotonic() - self._clock_start, 6)
+        return round(self._offset + self._clock() - self._clock_start, 6)
 
     def _check(self) -> None:
         if isinstance(self._fault, (JournalError, RunFailed)):
@@ -286,6 +391,13 @@ class Coordinator:
                 entries.append(("conflict", told_entry(outcome, self._at())[1]))
         return new, entries
 
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        """Wait for the thinking thread; without one, think."""
+        if not self._stepwise:
+            self._changed.wait_for(done)
+        while not done():
+            self._work()
+
     def _think(self) -> None:
         try:
             while self._work():
@@ -299,7 +411,7 @@ class Coordinator:
         """Wait for something to do and do it; False when the run is closed."""
         with self._changed:
             while not (self._closed or self._inbox or self._missing() or self._final_wanted):
-                pause = self._best_due - time.monotonic()
+                pause = self._best_due - self._clock()
                 if pause <= 0:
                     break
                 self._changed.wait(None if math.isinf(pause) else pause)
@@ -310,7 +422,7 @@ class Coordinator:
             missing = self._missing()
             final = self._final_wanted
         for outcome in inbox:
-            tell_optimizer(self._optimizer, outcome)
+            self._optimizer.record(outcome)
         self._applied += len(inbox)
         if final:
             self._conclude()
@@ -322,25 +434,25 @@ class Coordinator:
             self._prepare(missing)
         if not alone:
             self._ask_whether_to_stop()
-        if time.monotonic() >= self._best_due:
-            self._look_for_best()
+        if self._clock() >= self._best_due:
+            self._find_best()
         return True
 
     def _ask_whether_to_stop(self) -> None:
-        """Look whether the stop rule is met; that may take a while and holds no lock.
+        """Check whether the stop rule is met; that may take a while and holds no lock.
 
-        A run with one slot looks before it goes on. With several it looks while folds run. The
-        journal keeps what the rule has seen, so that a resumed run does not count anew.
+        A run with one slot checks before it goes on, one with several while folds run. The journal
+        keeps what the rule has seen, so that a resumed run does not count anew.
         """
         if self._stop_reason is not None:
             return
-        start = time.monotonic()
+        start = self._clock()
         before = self._optimizer.last_check
         reason = self._optimizer.stop_reason()
-        look = self._optimizer.last_check
-        if look is not None and look != before:
-            self._journal.append("look", {"told": self._applied, **look.to_dict()})
-        self._looked += time.monotonic() - start
+        check = self._optimizer.last_check
+        if check is not None and check != before:
+            self._journal.append("look", {"told": self._applied, **check.to_dict()})
+        self._checking_seconds += self._clock() - start
         with self._changed:
             self._stop_reason = reason
             self._changed.notify_all()
@@ -349,14 +461,14 @@ class Coordinator:
         """How many suggestions should be on the shelf and are not."""
         if self._stop_reason is not None:
             return 0
-        wanted = self._requested + self._pace.ahead(self._slots) if self._requested else 0
+        wanted = self._requested + self._lookahead.ahead(self._slots) if self._requested else 0
         return max(0, min(wanted, self._n_evaluations) - len(self._suggestions))
 
     def _prepare(self, count: int) -> None:
         """Make up to `count` suggestions, several at a time."""
-        start = time.monotonic()
+        start = self._clock()
         before = self._optimizer.last_fit
-        self._fits.follow(self._optimizer.model, beside=self._slots > 1)
+        self._fits.follow(self._optimizer.model, in_background=self._slots > 1)
         made = self._optimizer.ask(min(count, BATCH))
         fit = self._optimizer.last_fit
         entries: list[tuple[str, dict[str, Any]]] = []
@@ -365,8 +477,8 @@ class Coordinator:
         entries += [("ask", self._ask_data(suggestion, len(made))) for suggestion in made]
         self._journal.append_many(entries)
         with self._changed:
-            self._pace.thought((time.monotonic() - start + self._looked) / len(made))
-            self._looked = 0.0
+            self._lookahead.thought((self._clock() - start + self._checking_seconds) / len(made))
+            self._checking_seconds = 0.0
             self._suggestions.extend(made)
             self._changed.notify_all()
 
@@ -381,11 +493,11 @@ class Coordinator:
             "at": self._at(),
         }
 
-    def _look_for_best(self) -> None:
+    def _find_best(self) -> None:
         """Keep the best config for the display, in a small share of the thread's time."""
-        start = time.monotonic()
+        start = self._clock()
         found = recommend(self._optimizer)
-        spent = time.monotonic() - start
+        spent = self._clock() - start
         with self._changed:
             self._best = found
             self._best_rest = start + max(BEST_PAUSE_SECONDS, BEST_SHARE * spent)
@@ -395,25 +507,30 @@ class Coordinator:
         """Make the result from the model that a replay of the journal would have."""
         self._optimizer.model.fits_in_background = False
         self._optimizer.last_fit = self._optimizer.last_fit  # forget a posterior of an older fit
-        found, certainty = recommend(self._optimizer), how_sure(self._optimizer)
+        judged = judge(self._optimizer) if self._answered else Judgment(None, None)
+        early = len(self._suggestions) < self._n_evaluations
+        rule = self._stop_reason if early else None
         with self._changed:
+            self._judged = judged if self._answered else None
             self._final = Final(
-                recommendation=found,
+                recommendation=judged.recommendation,
                 observations=[own_copy(outcome) for outcome in self._outcomes.values()],
-                certainty=certainty,
+                certainty=judged.certainty,
                 n_folds=self._optimizer.n_contexts,
+                stop_reason=(rule or self._out_of_time) if self._finished else None,
+                context_names=self._optimizer.context_names,
+                forecast=judged.forecast,
             )
             self._final_wanted = False
             self._changed.notify_all()
 
 
 def open_coordinator(
-    place: RunLocation, problem: RunProblem, n_evaluations: int, session: dict[str, Any]
+    place: RunLocation, problem: Problem, n_evaluations: int, session: dict[str, Any]
 ) -> Coordinator:
     """The coordinator of the run in a place, with the copy in an object store if it has one."""
-    remote = place.remote
-    mirror = None if remote is None else ObjectStoreMirror(remote, place.name, place.directory)
-    return Coordinator(place.directory, problem, n_evaluations, session, mirror)
+    durable = not place.temporary
+    return Coordinator(place.directory, problem, n_evaluations, session, place.mirror(), durable)
 
 
 def _versions() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """What a run shows while it works: a live region with a bar, plain lines, or nothing.
 
-`make_progress` picks one. All three take the same calls, so the runner need not know which it
-has. A display never ends a run: once its stream fails it falls silent. Names, reasons and
-whatever else comes from the user are shown as text, never as markup or escape sequences.
+`make_progress` picks one. All of them read a `RunStatus`. A display never ends a run: once its
+stream fails it falls silent. Names, reasons and whatever else comes from the user are shown as
+text, never as markup or escape sequences.
 
 Failed evaluations are logged by whoever runs them, and a live region lets such lines scroll above
 it. Displays only count them.
@@ -14,14 +14,21 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
-from drbqo_ray.records import BAND, Config, Observation, Suggestion
-from drbqo_ray.runtime.live_region import AboveRegion, LiveRegion, is_terminal
-from drbqo_ray.runtime.tally import Clock, Tally
-from drbqo_ray.runtime.terminal import TolerantStream, error_line, printable, speaks_unicode
+from drbqo_ray.records import BAND, Config, fold_text
+from drbqo_ray.runtime.status import NAME_SHOWN, RunStatus
+from drbqo_ray.runtime.terminal import (
+    AboveRegion,
+    LiveRegion,
+    TolerantStream,
+    error_line,
+    is_terminal,
+    printable,
+    speaks_unicode,
+)
 
 SECONDS_BETWEEN_LINES = 5.0
 MOST_SECONDS_BETWEEN_LINES = 60.0
@@ -32,42 +39,31 @@ LONGEST_NAME = 24
 SHORTEST_BAR, LONGEST_BAR = 10, 40
 
 
-class Progress(Protocol):
-    """What the runner tells a display."""
+class Progress:
+    """A display that shows nothing; others show what they override."""
 
-    def on_start(
-        self, run_name: str, n_evaluations: int, slots: int | None, n_folds: int | None = None
-    ) -> None:
-        """A run begins or is resumed."""
+    def on_start(self, status: RunStatus) -> None:
+        """A run begins or is resumed; `status` is kept current."""
 
-    def on_ask(self, suggestion: Suggestion) -> None:
-        """An evaluation was handed out."""
+    def on_change(self) -> None:
+        """The status has changed."""
 
-    def on_status(self, status: Mapping[str, Any]) -> None:
-        """Counts of the run, or its best config, have changed; every key is optional."""
-
-    def on_observation(self, observation: Observation, status: Mapping[str, Any]) -> None:
-        """An evaluation ended; `status` as above."""
-
-    def on_finish(self, result: Any = None) -> None:
-        """The run ended, with a result or without one; later calls change nothing."""
+    def on_finish(self) -> None:
+        """The run is over; later calls change nothing."""
 
 
-def make_progress(
-    progress: bool | None, stream: TextIO | None = None, clock: Clock = time.monotonic
-) -> Progress:
+def make_progress(progress: bool | None, stream: TextIO | None = None) -> Progress:
     """The display for a stream: silent for False, else a live region or, on no terminal, lines.
 
     Args:
         progress: False for silence; True shows what suits the stream; None does so too, but is
             silent inside pytest.
         stream: where to write, standard error by default.
-        clock: seconds that never go back.
     """
     if not _wanted(progress):
-        return SilentProgress()
+        return Progress()
     stream = sys.stderr if stream is None else stream
-    return LiveProgress(stream, clock) if _can_redraw(stream) else LineProgress(stream, clock)
+    return LiveProgress(stream) if _can_redraw(stream) else LineProgress(stream)
 
 
 @contextmanager
@@ -116,158 +112,101 @@ def _can_redraw(stream: Any) -> bool:
     return is_terminal(stream) and not plain and not isinstance(stream, AboveRegion)
 
 
-class SilentProgress:
-    """Shows nothing."""
-
-    def on_start(
-        self, run_name: str, n_evaluations: int, slots: int | None, n_folds: int | None = None
-    ) -> None:
-        """Do nothing."""
-
-    def on_ask(self, suggestion: Suggestion) -> None:
-        """Do nothing."""
-
-    def on_status(self, status: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def on_observation(self, observation: Observation, status: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def on_finish(self, result: Any = None) -> None:
-        """Do nothing."""
-
-
-class LineProgress:
+class LineProgress(Progress):
     """Writes a line at the start and at the end, and at most one every few seconds in between.
 
     The longer a run has been going on, the rarer the lines.
     """
 
-    def __init__(self, stream: TextIO | None, clock: Clock = time.monotonic) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = TolerantStream(stream)
-        self._clock = clock
-        self._tally: Tally | None = None
+        self._status: RunStatus | None = None
         self._start = self._written = 0.0
 
-    def on_start(
-        self, run_name: str, n_evaluations: int, slots: int | None, n_folds: int | None = None
-    ) -> None:
+    def on_start(self, status: RunStatus) -> None:
         """Write how large the run is."""
-        self._tally = Tally(run_name, n_evaluations, slots, self._clock, n_folds)
-        self._start = self._clock()
-        places = "" if slots is None else f", {slots} at a time"
-        self._write(self._tally, f"{n_evaluations} evaluations{places}")
+        self._status = status
+        self._start = status.clock()
+        self._write(status, f"{budgets(status)}, {status.slots} at a time")
 
-    def on_ask(self, suggestion: Suggestion) -> None:
-        """Count it."""
-        if self._tally is not None:
-            self._tally.ask(suggestion)
-
-    def on_status(self, status: Mapping[str, Any]) -> None:
-        """Take it over; write a line when one is due."""
-        if self._tally is not None:
-            self._tally.update(status)
-            self._write_if_due(self._tally)
-
-    def on_observation(self, observation: Observation, status: Mapping[str, Any]) -> None:
-        """Count it; write a line when one is due."""
-        if self._tally is not None:
-            self._tally.observe(observation, status)
-            self._write_if_due(self._tally)
-
-    def on_finish(self, result: Any = None) -> None:
-        """Write the last line."""
-        tally, self._tally = self._tally, None
-        if tally is None:
+    def on_change(self) -> None:
+        """Write a line when one is due."""
+        if self._status is None:
             return
-        tally.finish(result)
-        end = "finished" if tally.done >= tally.n_evaluations else "stopped"
-        why = "" if tally.stop_reason is None else f", {printable(tally.stop_reason)}"
-        text = summary(tally, last=True)
-        self._write(tally, f"{end} after {duration(tally.seconds)}{why}: {text}")
-
-    def _write_if_due(self, tally: Tally) -> None:
-        pause = SHARE_BETWEEN_LINES * (self._clock() - self._start)
+        now = self._status.clock()
+        pause = SHARE_BETWEEN_LINES * (now - self._start)
         pause = min(max(pause, SECONDS_BETWEEN_LINES), MOST_SECONDS_BETWEEN_LINES)
-        if self._clock() - self._written >= pause:
-            self._write(tally, summary(tally))
+        if now - self._written >= pause:
+            self._write(self._status, summary(self._status))
 
-    def _write(self, tally: Tally, text: str) -> None:
-        self._written = self._clock()
-        self._stream.write(f"{printable(tally.run_name)}: {text}\n")
+    def on_finish(self) -> None:
+        """Write the last line."""
+        status, self._status = self._status, None
+        if status is None:
+            return
+        whole = status.n_evaluations
+        end = "finished" if whole is not None and status.done >= whole else "stopped"
+        why = "" if status.stop_reason is None else f", {printable(status.stop_reason)}"
+        text = summary(status, last=True)
+        self._write(status, f"{end} after {duration(status.seconds)}{why}: {text}")
+
+    def _write(self, status: RunStatus, text: str) -> None:
+        self._written = status.clock()
+        self._stream.write(f"{printable(status.title)}: {text}\n")
         self._stream.flush()
 
 
-class LiveProgress:
-    """Keeps a bar and a few lines at the foot of a terminal up to date."""
+class LiveProgress(Progress):
+    """Keeps a bar and a few lines at the foot of a terminal up to date, by a thread of its own."""
 
-    def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._clock = clock
-        self._tally: Tally | None = None
+        self._status: RunStatus | None = None
         self._region: LiveRegion | None = None
         self._over = False
 
-    def on_start(
-        self, run_name: str, n_evaluations: int, slots: int | None, n_folds: int | None = None
-    ) -> None:
+    def on_start(self, status: RunStatus) -> None:
         """Show the region."""
         self.on_finish()
         self._over = False
-        self._tally = Tally(run_name, n_evaluations, slots, self._clock, n_folds)
+        self._status = status
         self._region = LiveRegion(self._stream, self._draw)
         self._region.start()
 
-    def on_ask(self, suggestion: Suggestion) -> None:
-        """Count it; the region follows by itself."""
-        if self._tally is not None:
-            self._tally.ask(suggestion)
-
-    def on_status(self, status: Mapping[str, Any]) -> None:
-        """Take it over; the region follows by itself."""
-        if self._tally is not None:
-            self._tally.update(status)
-
-    def on_observation(self, observation: Observation, status: Mapping[str, Any]) -> None:
-        """Count it; the region follows by itself."""
-        if self._tally is not None:
-            self._tally.observe(observation, status)
-
-    def on_finish(self, result: Any = None) -> None:
+    def on_finish(self) -> None:
         """Leave the last state on the screen and give the terminal back."""
-        if self._region is not None and self._tally is not None:
-            self._tally.finish(result)
+        if self._region is not None:
             self._over = True
             self._region.stop()
-        self._region = self._tally = None
+        self._region = self._status = None
 
     def _draw(self, width: int) -> Any:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        tally = self._tally
-        if tally is None:
+        status = self._status
+        if status is None:
             return Text("")
         table = Table.grid(padding=(0, 2))
         table.width = width
         table.add_column(style="cyan", no_wrap=True)
         table.add_column(overflow="fold", ratio=1)
-        for name, value in rows(tally, self._over):
-            bad = name == "failed" and tally.failed
+        for name, value in rows(status, self._over):
+            bad = name == "failed" and status.failed
             table.add_row(Text(name), Text(value, style="red" if bad else ""))
-        return Group(self._bar(tally, width), table)
+        return Group(self._bar(status, width), table)
 
-    def _bar(self, tally: Tally, width: int) -> Any:
+    def _bar(self, status: RunStatus, width: int) -> Any:
         """Name, bar, counts and time in one line."""
         from rich.text import Text
 
         done, rest = ("━", "─") if speaks_unicode(self._stream) else ("#", "-")
-        name = printable(tally.run_name, LONGEST_NAME)
-        times = f"{tally.done}/{tally.n_evaluations}  {clock_text(tally, self._over)}"
+        name = printable(status.title, LONGEST_NAME)
+        times = f"{status.counts}  {clock_text(status, self._over)}"
         room = width - len(name) - len(times) - 4
         size = min(max(room, SHORTEST_BAR), LONGEST_BAR)
-        filled = min(max(size * tally.done // max(tally.n_evaluations, 1), 0), size)
+        filled = int(size * status.share + 1e-9)
         return Text.assemble(
             (name, "bold"),
             "  ",
@@ -279,45 +218,56 @@ class LiveProgress:
         )
 
 
-def rows(tally: Tally, over: bool = False) -> list[tuple[str, str]]:
+def rows(status: RunStatus, over: bool = False) -> list[tuple[str, str]]:
     """What stands below the bar, as (name, text) pairs."""
     shown = []
-    if tally.best_robust is not None:
-        shown.append(("best", f"{best(tally)} robust"))
-    if tally.best_config is not None:
-        shown.append(("config", config_text(tally.best_config)))
-    shown += [("per fold", folds(tally)), ("slots", slots(tally, over)), ("failed", _failed(tally))]
-    if tally.coverage is not None:
-        shown.append(("folds", str(tally.coverage)))
-    if tally.stop_reason is not None:
-        shown.append(("stopped", printable(tally.stop_reason)))
+    if status.best is not None:
+        shown.append(("best", f"{best(status)} robust"))
+        shown.append(("config", config_text(status.best.config)))
+    shown += [
+        ("per fold", folds(status)),
+        ("slots", slots(status, over)),
+        ("failed", _failed(status)),
+    ]
+    if status.coverage is not None:
+        shown.append(("folds", str(status.coverage)))
+    if status.stop_reason is not None:
+        shown.append(("stopped", printable(status.stop_reason)))
     return shown
 
 
-def summary(tally: Tally, last: bool = False) -> str:
+def summary(status: RunStatus, last: bool = False) -> str:
     """All of it as one line."""
-    parts = [f"{tally.done}/{tally.n_evaluations} done"]
+    parts = [f"{status.counts} done"]
     if not last:
-        parts.append(f"{tally.running} running")
-    parts.append(f"{tally.failed} failed" if tally.coverage is None else str(tally.coverage))
-    parts.append(f"best {best(tally)}")
-    if tally.best_config is not None:
-        parts[-1] += f" ({config_text(tally.best_config)})"
-    parts.append(f"folds {folds(tally)}")
-    if tally.utilization is not None:
-        parts.append(f"{share(tally.utilization)} busy")
-    left = time_left(tally)
+        parts.append(f"{status.running} running")
+    parts.append(f"{status.failed} failed" if status.coverage is None else str(status.coverage))
+    parts.append(f"best {best(status)}")
+    if status.best is not None:
+        parts[-1] += f" ({config_text(status.best.config)})"
+    parts.append(f"folds {folds(status)}")
+    if status.utilization is not None:
+        parts.append(f"{100 * status.utilization:.0f} % busy")
+    left = time_left(status)
     if left and not last:
         parts.append(left)
     return ", ".join(parts)
 
 
-def best(tally: Tally) -> str:
+def budgets(status: RunStatus) -> str:
+    """How large the run is."""
+    known = [] if status.n_evaluations is None else [f"{status.n_evaluations} evaluations"]
+    if status.time_budget is not None:
+        known.append(duration(status.time_budget))
+    return " or ".join(known)
+
+
+def best(status: RunStatus) -> str:
     """The best robust value, and half of its 95 % interval unless it is known."""
-    if tally.best_robust is None:
+    if status.best is None:
         return "-"
-    spread = "" if not tally.best_std else f" ± {BAND * tally.best_std:.2g}"
-    return f"{tally.best_robust:.5g}{spread}"
+    spread = f" ± {BAND * status.best.std:.2g}" if status.best.std else ""
+    return f"{status.best.robust_value:.5g}{spread}"
 
 
 def config_text(config: Config) -> str:
@@ -329,43 +279,41 @@ def config_text(config: Config) -> str:
     return printable(", ".join(pairs), CONFIG_SHOWN)
 
 
-def folds(tally: Tally) -> str:
+def folds(status: RunStatus) -> str:
     """How often each fold was evaluated, in the order of the folds."""
-    counts = {fold: count for fold, count in tally.fold_counts.items() if fold >= 0}
-    size = max(tally.n_folds or 0, max(counts, default=-1) + 1)
-    if not size:
-        return "-"
-    every = [counts.get(fold, 0) for fold in range(size)]
-    if size > FOLDS_SHOWN:
-        return f"{min(every)} to {max(every)} each in {size} folds"
+    every = [status.fold_counts.get(fold, 0) for fold in range(status.n_folds)]
+    if len(every) > FOLDS_SHOWN:
+        return f"{min(every)} to {max(every)} each in {len(every)} folds"
+    if status.context_names:
+        return counts_by_name(status.context_names, every)
     return " ".join(str(count) for count in every)
 
 
-def slots(tally: Tally, over: bool) -> str:
+def counts_by_name(names: Sequence[str], counts: Sequence[int]) -> str:
+    """How often each named fold was evaluated, e.g. "Cleveland 3, Hungary 2"."""
+    pairs = zip(names, counts, strict=True)
+    return ", ".join(f"{printable(name, NAME_SHOWN)} {count}" for name, count in pairs)
+
+
+def slots(status: RunStatus, over: bool) -> str:
     """How many slots are used, and how well they have been."""
-    places = "" if not tally.slots else f"{tally.slots}" if over else f" of {tally.slots} running"
-    used = places if over else f"{tally.running}{places or ' running'}"
-    busy = "" if tally.utilization is None else f"{share(tally.utilization)} busy"
-    return ", ".join(part for part in (used, busy) if part) or "-"
+    used = f"{status.slots}" if over else f"{status.running} of {status.slots} running"
+    use = status.utilization
+    return used if use is None else f"{used}, {100 * use:.0f} % busy"
 
 
-def share(value: float | None) -> str:
-    """A share as a percentage."""
-    return "-" if value is None else f"{100 * value:.0f} %"
-
-
-def clock_text(tally: Tally, over: bool) -> str:
+def clock_text(status: RunStatus, over: bool) -> str:
     """How long the run has taken and will take."""
-    left = "" if over else time_left(tally)
-    return duration(tally.seconds) + (f", {left}" if left else "")
+    left = "" if over else time_left(status)
+    return duration(status.seconds) + (f", {left}" if left else "")
 
 
-def time_left(tally: Tally) -> str:
+def time_left(status: RunStatus) -> str:
     """How long the rest will take; empty while that is anyone's guess."""
-    seconds = tally.seconds_left
+    seconds = status.seconds_left
     if seconds is not None:
         return f"about {duration(seconds)} left"
-    least = tally.least_seconds_left
+    least = status.least_seconds_left
     return f"at least {duration(least)} left" if least is not None and least >= 1 else ""
 
 
@@ -381,9 +329,10 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _failed(tally: Tally) -> str:
-    last = tally.last_failure
+def _failed(status: RunStatus) -> str:
+    last = status.last_failure
     if last is None:
-        return f"{tally.failed}"
+        return f"{status.failed}"
     reason = error_line(last.reason, 120)
-    return f"{tally.failed}, last evaluation {last.id} (fold {last.context}): {reason}"
+    where = printable(fold_text(last.context, status.context_names), NAME_SHOWN)
+    return f"{status.failed}, last evaluation {last.id} ({where}): {reason}"

@@ -11,20 +11,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, Protocol
 
 from drbqo_ray.errors import InvalidInput, ObjectiveError
 from drbqo_ray.objective import FoldObjective
-from drbqo_ray.records import Suggestion
-from drbqo_ray.runtime.plan import Plan
+from drbqo_ray.records import Observation, Suggestion
+from drbqo_ray.runtime.coordinator import Coordinator, Plan, open_coordinator
 
+OWN_RAY = (None, "", "local")
+"""Values of RAY_ADDRESS with which a local Ray is started."""
 BACKENDS = {
     "ray": "drbqo_ray.runtime.ray_executor",
     "local": "drbqo_ray.runtime.local_executor",
+    "inline": "drbqo_ray.runtime.inline_executor",
 }
 Ticket = Any
+_CALLS = 4
 
 
 class EvaluationLost(Exception):
@@ -38,6 +43,18 @@ class EvaluationLost(Exception):
     def __init__(self, cause: str, text: str) -> None:
         super().__init__(text)
         self.cause = cause
+
+
+class EvaluationFailed(Exception):
+    """An evaluation failed in a run whose plan says `raise_failures`.
+
+    Attributes:
+        observation: its outcome, which was not recorded.
+    """
+
+    def __init__(self, observation: Observation) -> None:
+        super().__init__(observation.reason)
+        self.observation = observation
 
 
 class RunHost(Protocol):
@@ -81,11 +98,57 @@ class Executor(Protocol):
         """The tickets that have come to their end; waits until there is one, but not longer."""
 
 
-def check_backend(backend: object) -> None:
-    """Raise InvalidInput unless there is such a backend."""
+class CoordinatorHere:
+    """The coordinator of a run in this process. Threads call it, and tickets are futures.
+
+    Args:
+        plan: the run, whose journal was begun.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._threads = ThreadPoolExecutor(_CALLS, thread_name_prefix="call")
+        self._opened: Future[Coordinator] = self._threads.submit(
+            open_coordinator,
+            plan.place,
+            plan.problem,
+            plan.limits.most,
+            plan.session(),
+        )
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """See `RunHost.call`."""
+        return self._threads.submit(lambda: getattr(self._opened.result(), method)(*arguments))
+
+    def close(self) -> None:
+        """Close the journal, now or as soon as it is open."""
+        self._opened.add_done_callback(_close)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _close(opened: Future[Coordinator]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().close()
+
+
+def check_backend(
+    backend: object, timeout_seconds: object = None, at_deadline: object = "finish"
+) -> None:
+    """Raise InvalidInput unless there is such a backend, and it can keep the time limit."""
     if not isinstance(backend, str) or backend not in BACKENDS:
         raise InvalidInput(
             f"The backend is one of {', '.join(BACKENDS)}.", backend, 'Pass backend="local".'
+        )
+    if backend == "inline" and timeout_seconds is not None:
+        raise InvalidInput(
+            "An evaluation in this process cannot be ended, so it has no time limit.",
+            timeout_seconds,
+            'Leave timeout_seconds out, or pass backend="local".',
+        )
+    if backend == "inline" and at_deadline == "stop":
+        raise InvalidInput(
+            "An evaluation in this process cannot be ended when the time is over.",
+            'at_deadline="stop"',
+            'Pass at_deadline="finish", or backend="local".',
         )
 
 
@@ -106,11 +169,22 @@ def open_executor(
         in_flight: evaluations of all runs at a time, None for as many as fit.
         progress: whether to say that something is being started, see `run`.
     """
+    if backend == "ray" and os.environ.get("RAY_ADDRESS") not in OWN_RAY:
+        notice_lost_hosts()
     with ExitStack() as stack:
         with connecting(progress) if backend == "ray" else nullcontext():
             home = import_module(BACKENDS[backend])
             executor = stack.enter_context(home.open_executor(objective, resources, in_flight))
         yield executor
+
+
+def notice_lost_hosts() -> None:
+    """Let a Ray that is yet to be loaded notice a silent host in seconds instead of minutes.
+
+    Ray reads these variables once, when it is loaded; those that the user has set stay.
+    """
+    for name in ("time", "timeout"):
+        os.environ.setdefault(f"RAY_grpc_client_keepalive_{name}_ms", "5000")
 
 
 def connecting(progress: bool | None) -> AbstractContextManager[None]:
@@ -124,7 +198,7 @@ def connecting(progress: bool | None) -> AbstractContextManager[None]:
     if ray is not None and ray.is_initialized():
         return nullcontext()
     address = os.environ.get("RAY_ADDRESS")
-    started = address in (None, "", "local")
+    started = address in OWN_RAY
     return waiting("starting Ray" if started else f"joining Ray at {address}", progress)
 
 

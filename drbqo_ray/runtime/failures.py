@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from drbqo_ray.records import Config, Observation
+from drbqo_ray.runtime.terminal import printable
 from drbqo_ray.space.parameters import Choice, same
 from drbqo_ray.space.space import Space
 
@@ -32,9 +33,13 @@ class Failures:
         limit: failures in a row that stop the run; None: nothing stops it.
         n_folds: number of folds.
         space: where configs come from.
+        context_names: names of the folds; empty where they are counted.
     """
 
-    def __init__(self, limit: int | None, n_folds: int, space: Space) -> None:
+    def __init__(
+        self, limit: int | None, n_folds: int, space: Space, context_names: Sequence[str] = ()
+    ) -> None:
+        self._names = context_names
         self._limit = limit
         self._n_folds = n_folds
         self._space = space
@@ -66,10 +71,10 @@ class Failures:
             return _said(what, self._streak[0], f"resume the run, or raise {OPTION}.")
         if self._is_broken(fold):
             failed = self._by_fold[fold]
-            what = (
-                f"Fold {fold} of {self._n_folds}, counted from 0, failed {len(failed)} times and"
-                " never worked, while others do"
-            )
+            called = f"Fold {fold} of {self._n_folds}, counted from 0,"
+            if self._names:
+                called = printable(self._names[fold])
+            what = f"{called} failed {len(failed)} times and never worked, while others do"
             cure = (
                 "resume the run, or start one with as many folds as there are. To go on all the"
                 f" same, set {OPTION} to None, on the command line to never."

@@ -27,14 +27,12 @@ import cloudpickle
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.objective import FoldObjective
 from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.runtime.coordinator import Coordinator, open_coordinator
-from drbqo_ray.runtime.executor import EvaluationLost, not_picklable
-from drbqo_ray.runtime.plan import Plan
+from drbqo_ray.runtime.coordinator import Plan
+from drbqo_ray.runtime.executor import CoordinatorHere, EvaluationLost, not_picklable
 from drbqo_ray.runtime.slots import capacity
 
 KILL_SECONDS = 5.0
 LOOK_SECONDS = 0.5
-_CALLS = 4
 _CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     " from drbqo_ray.runtime.local_worker import main; main(int(sys.argv[2]))"
@@ -124,21 +122,11 @@ class LocalHost:
         self._threads = plan.limits.threads
         self._running: dict[Future[Any], Evaluation] = {}
         self._lock = threading.Lock()
-        self._calling = ThreadPoolExecutor(_CALLS, thread_name_prefix="call")
-        self._coordinator: Future[Coordinator] = self._calling.submit(
-            open_coordinator,
-            plan.place,
-            plan.problem,
-            plan.limits.n_evaluations,
-            plan.session(),
-        )
+        self._coordinator = CoordinatorHere(plan)
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Call the coordinator in a thread."""
-        return self._calling.submit(self._called, method, *arguments)
-
-    def _called(self, method: str, *arguments: Any) -> Any:
-        return getattr(self._coordinator.result(), method)(*arguments)
+        return self._coordinator.call(method, *arguments)
 
     def start(self, suggestion: Suggestion, attempt: int) -> Future[Observation]:
         """Send the evaluation to a process that is free, or to a new one."""
@@ -193,14 +181,8 @@ class LocalHost:
                     evaluation.worker.kill()
 
     def close(self, wait: bool) -> None:
-        """Close the journal, now or as soon as it is open."""
-        self._coordinator.add_done_callback(_close)
-        self._calling.shutdown(wait=False, cancel_futures=True)
-
-
-def _close(opened: Future[Coordinator]) -> None:
-    if not opened.cancelled() and opened.exception() is None:
-        opened.result().close()
+        """Close the journal."""
+        self._coordinator.close()
 
 
 class Workers:

@@ -1,20 +1,52 @@
-"""The loop that keeps every slot of an executor busy with the evaluations of one or many runs."""
+"""The loop that keeps every slot of an executor busy with the evaluations of one or many runs.
+
+Ctrl-C once asks the runs to stop, twice ends them.
+"""
 
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
 
 from drbqo_ray.runtime.executor import Executor
-from drbqo_ray.runtime.interrupts import Interrupts
 from drbqo_ray.runtime.session import Session
 
 TICK_SECONDS = 0.2
 FAST_TICK_SECONDS = 0.05
 STOP_GRACE_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
+
+
+class Interrupts:
+    """Catches SIGINT for the time of a `with` block in the main thread.
+
+    Attributes:
+        stopping: whether Ctrl-C was pressed once. The second time raises KeyboardInterrupt.
+    """
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._caught)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = True  # the loop says so: nothing may be written inside a signal handler
 
 
 class Loop:

@@ -1,9 +1,14 @@
-"""Runs on Ray: the coordinator in an actor, each evaluation a task."""
+"""Runs on Ray: each evaluation a task, the coordinator in an actor.
+
+A run without storage has its coordinator in the driver instead: its journal goes when the driver
+does, so an actor that outlives a crash would save nothing, and cost the start of a process.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -14,9 +19,9 @@ from drbqo_ray.errors import DrbqoError, RunFailed
 from drbqo_ray.objective import FoldObjective
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.actor import start_actor
-from drbqo_ray.runtime.connection import connection
-from drbqo_ray.runtime.executor import EvaluationLost, not_picklable
-from drbqo_ray.runtime.plan import Plan
+from drbqo_ray.runtime.coordinator import Plan
+from drbqo_ray.runtime.executor import CoordinatorHere, EvaluationLost, RunHost, not_picklable
+from drbqo_ray.runtime.ray_cluster import connection
 from drbqo_ray.runtime.slots import Slots, task_options
 from drbqo_ray.runtime.tasks import evaluate_fold
 
@@ -55,33 +60,76 @@ class RayExecutor:
         self._slots.refresh()
         return self._slots.count
 
-    def open(self, plan: Plan) -> RayHost:
-        """Start the run's actor."""
+    def open(self, plan: Plan) -> RunHost:
+        """Start the run's actor, which a run with time limits needs too: it holds the clocks."""
+        if plan.place.temporary and plan.limits.timeout_seconds is None:
+            return PassingHost(plan, self._objective)
         return RayHost(plan, self._objective)
 
     def poll(self, tickets: Sequence[Any], seconds: float) -> list[Any]:
         """Wait for the first, and take all that are ready with it."""
-        ready, rest = ray.wait(list(tickets), num_returns=1, timeout=seconds)
-        if ready and rest:
-            more, _ = ray.wait(rest, num_returns=len(rest), timeout=0)
-            ready += more
+        futures = [ticket for ticket in tickets if isinstance(ticket, Future)]
+        references = [ticket for ticket in tickets if not isinstance(ticket, Future)]
+        ready = list(wait(futures, seconds, FIRST_COMPLETED).done) if futures else []
+        if references:
+            patience = 0.0 if futures else seconds
+            found, rest = ray.wait(references, num_returns=1, timeout=patience)
+            if found and rest:
+                found += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+            ready += found
         return ready
 
 
-class RayHost:
-    """One run on Ray; tickets are object references. See `RunHost`.
+class PassingHost:
+    """One run on Ray that is not kept: its coordinator is in this process. Tickets are futures.
 
-    Lost workers and nodes are not answered by Ray's own retries, which would go on without end
-    when memory runs out.
+    See `RunHost`.
     """
+
+    def __init__(self, plan: Plan, objective: Any) -> None:
+        self._objective = objective
+        self._threads = plan.limits.threads
+        self._task = _task(plan)
+        self._coordinator = CoordinatorHere(plan)
+        self._running: dict[Future[Any], Any] = {}
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call the coordinator in a thread."""
+        return self._coordinator.call(method, *arguments)
+
+    def start(self, suggestion: Suggestion, attempt: int) -> Future[Any]:
+        """Submit a task."""
+        reference = self._task.remote(self._objective, suggestion, attempt, self._threads, None)
+        ticket: Future[Any] = reference.future()
+        self._running[ticket] = reference
+        return ticket
+
+    def result(self, ticket: Future[Any]) -> Any:
+        """What the coordinator or a task returned."""
+        reference = self._running.pop(ticket, None)
+        return ticket.result() if reference is None else _outcome(reference)
+
+    def ages(self) -> Mapping[tuple[int, int], float]:
+        """None: there is no time limit."""
+        return {}
+
+    def cancel(self, ticket: Future[Any]) -> None:
+        """Kill the worker of a task."""
+        _cancel(self._running.get(ticket))
+
+    def close(self, wait: bool) -> None:
+        """Close the journal."""
+        self._coordinator.close()
+
+
+class RayHost:
+    """One run on Ray with its actor; tickets are object references. See `RunHost`."""
 
     def __init__(self, plan: Plan, objective: Any) -> None:
         self._plan = plan
         self._objective = objective
-        self._actor = start_actor(
-            plan.place, plan.problem, plan.limits.n_evaluations, plan.session()
-        )
-        self._task = _TASK.options(max_retries=0, **task_options(plan.limits.resources))
+        self._actor = start_actor(plan.place, plan.problem, plan.limits.most, plan.session())
+        self._task = _task(plan)
         self._running: dict[Any, tuple[int, int]] = {}
         self._begun: dict[tuple[int, int], float] = {}
         self._look: Any = None
@@ -113,7 +161,7 @@ class RayHost:
         except RayError as error:
             raise RunFailed(
                 f"The central actor of the run is gone for good: {error}. What was acknowledged is"
-                f" safe in {self._plan.place.directory}; resume the run from there."
+                f" safe; go on with `{self._plan.place.resume_command}`."
             ) from error
 
     def ages(self) -> Mapping[tuple[int, int], float]:
@@ -142,8 +190,7 @@ class RayHost:
 
     def cancel(self, ticket: Any) -> None:
         """Kill the worker of a task."""
-        with suppress(RayError, ValueError):
-            ray.cancel(ticket, force=True)
+        _cancel(ticket)
 
     def close(self, wait: bool) -> None:
         """End the actor."""
@@ -151,6 +198,21 @@ class RayHost:
             with suppress(Exception):
                 ray.get(self._actor.close.remote(), timeout=CLOSE_SECONDS)
         ray.kill(self._actor)
+
+
+def _task(plan: Plan) -> Any:
+    """What evaluates a fold of the run.
+
+    Lost workers and nodes are not answered by Ray's own retries, which would go on without end
+    when memory runs out.
+    """
+    return _TASK.options(max_retries=0, **task_options(plan.limits.resources))
+
+
+def _cancel(reference: Any) -> None:
+    if reference is not None:
+        with suppress(RayError, ValueError):
+            ray.cancel(reference, force=True)
 
 
 def _outcome(ticket: Any) -> Observation:

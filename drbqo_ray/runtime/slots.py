@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from drbqo_ray.errors import InvalidInput
 
 REFRESH_SECONDS = 1.0
+ANSWER_SECONDS = 2.0
+"""How long the loop waits for the table of nodes before it goes on with the last one."""
 _WARN_SECONDS = 60.0
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +52,39 @@ def _nodes() -> list[dict[str, Any]]:
     return nodes
 
 
+class NodeTable:
+    """The nodes of the cluster, asked for in a thread: a head that is silent holds up nobody."""
+
+    def __init__(self) -> None:
+        self._last: list[dict[str, Any]] = []
+        self._asking: threading.Thread | None = None
+        self._trouble: str | None = None
+        self._silent = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """The nodes as they are, or as they were last known when no answer comes in time."""
+        if self._asking is None or not self._asking.is_alive():
+            self._trouble = "no answer"
+            self._asking = threading.Thread(target=self._ask, name="node-table", daemon=True)
+            self._asking.start()
+            self._asking.join(ANSWER_SECONDS)
+            if self._trouble is not None and not self._silent:
+                _logger.warning(
+                    "The head of the cluster cannot be asked for its nodes (%s); the run goes on"
+                    " with those it knew.",
+                    self._trouble,
+                )
+            self._silent = self._trouble is not None
+        return self._last
+
+    def _ask(self) -> None:
+        try:
+            self._last = _nodes()
+            self._trouble = None
+        except Exception as error:  # whatever Ray raises, what was known last is used
+            self._trouble = str(error)
+
+
 class Slots:
     """The number of evaluations to run at a time.
 
@@ -61,14 +97,13 @@ class Slots:
     def __init__(self, resources: Mapping[str, float], limit: int | None, local: bool) -> None:
         self._resources = resources
         self._limit = limit
-        self._next_look = 0.0
+        self._next_refresh = 0.0
         self._next_warning = 0.0
+        self._table = NodeTable()
         self.count = 1
         self.refresh()
-        if local and capacity(_nodes(), resources) == 0:
-            offered = {
-                k: v for node in _nodes() for k, v in node["Resources"].items() if ":" not in k
-            }
+        if local and capacity(nodes := _nodes(), resources) == 0:
+            offered = {k: v for node in nodes for k, v in node["Resources"].items() if ":" not in k}
             raise InvalidInput(
                 f"One evaluation must fit on this machine, which offers {offered}.",
                 dict(resources),
@@ -76,15 +111,15 @@ class Slots:
             )
 
     def refresh(self) -> None:
-        """Look at the cluster again if the last look is old.
+        """Ask the cluster again if the last answer is old; what was known last holds without one.
 
         There is always one slot: a cluster that grows on demand has to see a demand.
         """
         now = time.monotonic()
-        if now < self._next_look:
+        if now < self._next_refresh:
             return
-        self._next_look = now + REFRESH_SECONDS
-        fitting = capacity(_nodes(), self._resources)
+        self._next_refresh = now + REFRESH_SECONDS
+        fitting = capacity(self._table.read(), self._resources)
         if fitting == 0 and now >= self._next_warning:
             if self._next_warning > 0:
                 _logger.warning(

@@ -1,4 +1,4 @@
-"""One fold on a worker: call the objective, time it, and turn whatever happens into an outcome.
+"""One fold: call the objective, time it, and turn whatever happens into an outcome.
 
 This is all that a worker has to load of us, so it imports little.
 """
@@ -16,18 +16,24 @@ from drbqo_ray.threads import limit_threads
 
 
 def evaluate(
-    objective: FoldObjective, suggestion: Suggestion, attempt: int, threads: int, node: str | None
+    objective: FoldObjective,
+    suggestion: Suggestion,
+    attempt: int,
+    threads: int | None,
+    node: str | None,
 ) -> Observation:
-    """Evaluate one suggestion; an exception of the objective is an outcome, never raised.
+    """Evaluate one suggestion; an exception of the objective is an outcome, not raised.
 
     Args:
         objective: the objective.
         suggestion: what to evaluate.
         attempt: how often it was started, this time included.
-        threads: threads that numerical libraries may use.
+        threads: threads that numerical libraries may use. None in a process that is the user's
+            own: it keeps its threads, and what wants to end it, such as Ctrl-C, is raised.
         node: where this is.
     """
-    limit_threads(threads)
+    if threads is not None:
+        limit_threads(threads)
     bare = replace(suggestion, config={})  # the coordinator has the config; it need not travel
     start = monotonic()
     try:
@@ -35,6 +41,8 @@ def evaluate(
         seconds = monotonic() - start
         return Observation.of(bare, returned, seconds=seconds, node=node, attempts=attempt)
     except BaseException as error:  # SystemExit too: nothing of the user's ends the worker
+        if threads is None and not isinstance(error, Exception):
+            raise
         seconds, reason = monotonic() - start, _traceback(error)
         return Observation.failure(
             bare, "error", reason, seconds=seconds, node=node, attempts=attempt
