@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.report.about import About
-from drbqo_ray.report.facts import Facts, gather
+from drbqo_ray.report.facts import About, Facts, gather
 from drbqo_ray.report.panel import Panel
 from drbqo_ray.report.panels import all_panels
 
@@ -36,9 +35,9 @@ def facts_of(source: Any) -> Facts:
     if isinstance(source, Facts):
         return source
     if isinstance(source, (str, PathLike)):
-        from drbqo_ray.cli.saved_run import SavedRun
+        from drbqo_ray.storage.listing import find_run
 
-        return _journal_facts(SavedRun.read(str(source)).place.directory)
+        return _journal_facts(find_run(str(source)).directory)
     if isinstance(source, Optimizer):
         return gather(source, About(name="search"))
     for name in ("optimizer_", "optimizer", "storage"):

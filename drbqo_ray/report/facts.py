@@ -1,16 +1,16 @@
-"""Everything a report shows, as plain numbers and text; nothing here knows of HTML."""
+"""What a report is told of a run, and everything it shows, as plain numbers and text; nothing here
+knows of HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from drbqo_ray.errors import NothingObserved
+from drbqo_ray.optimizer.certainty import Certainty, Forecast
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.report.about import About, Timing
-from drbqo_ray.report.health import HealthCheck, check_health
+from drbqo_ray.records import Observation, fold_text
 from drbqo_ray.report.panel import Source
 from drbqo_ray.report.panels import all_panels
 from drbqo_ray.report.panels.failures import Failures
@@ -18,10 +18,46 @@ from drbqo_ray.report.panels.parameters import Importance
 from drbqo_ray.report.panels.radius import RadiusPath
 from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.panels.weights import FoldWeights
-from drbqo_ray.report.score_range import ScoreRange
-from drbqo_ray.report.verdict import Verdict, reach_verdict
-from drbqo_ray.report.wording import Decimals
+from drbqo_ray.report.posterior import ScoreRange
+from drbqo_ray.report.verdict import Answer, HealthCheck, check_health, reach_answer
+from drbqo_ray.report.wording import Decimals, name_text
 from drbqo_ray.threads import one_thread
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """Text to copy: a title and the code below it."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class About:
+    """A run as its storage describes it. All but the name may be left out.
+
+    Attributes:
+        name: name of the run.
+        objective: name of what scored the folds.
+        method: name of the method.
+        budget: evaluations the run may use in all.
+        state: "finished", "interrupted", "failed", or None while it goes on.
+        seconds: how long the run was worked on.
+        fold_labels: what to call the contexts; by default their names, or "fold 0", "fold 1", ...
+        details: pairs of a word and its text for the block that reproduces the run: versions,
+            seed, fingerprint of the data.
+        reproduce: code that runs it again.
+    """
+
+    name: str = "run"
+    objective: str | None = None
+    method: str | None = None
+    budget: int | None = None
+    state: str | None = None
+    seconds: float | None = None
+    fold_labels: tuple[str, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    reproduce: tuple[Snippet, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +75,6 @@ class Facts:
         reference: reference weights (n,).
         evaluations, pending: numbers of outcomes and of suggestions without one.
         score_range: the range that shown scores are kept to.
-        per_fold: number of outcomes of every fold (n,).
         verdict: the answer in words.
         checks: what may be wrong with it.
         parts: data of every panel by its key, None when the run has nothing for it yet. Those that
@@ -56,8 +91,7 @@ class Facts:
     evaluations: int
     pending: int
     score_range: ScoreRange
-    per_fold: tuple[int, ...]
-    verdict: Verdict
+    verdict: Answer
     checks: tuple[HealthCheck, ...]
     parts: Mapping[str, Any]
 
@@ -98,24 +132,30 @@ class Facts:
 
     def fold(self, number: int) -> str:
         """What a fold is called."""
-        labels = self.about.fold_labels
-        return labels[number] if number < len(labels) else f"fold {number}"
+        return name_text(fold_text(number, self.about.fold_labels))
 
 
 @one_thread
-def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -> Facts:
+def gather(
+    optimizer: Optimizer,
+    about: About,
+    observations: Sequence[Observation] = (),
+    told_at: Mapping[int, float] | None = None,
+) -> Facts:
     """The facts of a run.
 
     Args:
         optimizer: told everything; it is not changed.
         about: what else is known of the run.
-        timings: times of the evaluations, as far as they are known.
+        observations: the outcomes in the order told, where more is known of them than the optimizer
+            was told: how long they ran, where, why they failed.
+        told_at: when outcomes were told, by id, in seconds into the run, as far as that is known.
     """
-    source = Source(optimizer, about, timings, all_panels())
+    if not about.fold_labels:
+        about = replace(about, fold_labels=optimizer.context_names)
+    source = Source(optimizer, about, observations, told_at or {}, all_panels())
     parts, posterior = source.parts(), source.posterior
     ranking, failures = parts["ranking"], parts["failures"]
-    observations = optimizer.observations
-    counts = np.bincount([seen.context for seen in observations], minlength=optimizer.n_contexts)
     return Facts(
         about=about,
         minimize=optimizer.mode == "min",
@@ -124,13 +164,37 @@ def gather(optimizer: Optimizer, about: About, timings: Iterable[Timing] = ()) -
         set_words=optimizer.uncertainty.describe(),
         n_folds=optimizer.n_contexts,
         reference=tuple(float(w) for w in optimizer.reference),
-        evaluations=len(observations),
+        evaluations=len(source.observations),
         pending=len(optimizer.pending),
         score_range=posterior.score_range if posterior else ScoreRange(),
-        per_fold=tuple(int(count) for count in counts),
-        verdict=reach_verdict(posterior, ranking, failures, source.report),
+        verdict=reach_answer(
+            _how_sure(optimizer), ranking, failures, source.report, _expected(optimizer)
+        ),
         checks=check_health(
-            optimizer, posterior, ranking, parts["weights"], parts["parameters"], failures
+            optimizer,
+            posterior,
+            ranking,
+            parts["weights"],
+            parts["parameters"],
+            failures,
+            about.fold_labels,
         ),
         parts=parts,
     )
+
+
+def _expected(optimizer: Optimizer) -> Forecast | None:
+    """What to expect in a new context, where contexts have names: those of folds are all alike."""
+    if not optimizer.context_names or optimizer.n_contexts < 2:
+        return None
+    try:
+        return optimizer.forecast()
+    except NothingObserved:
+        return None
+
+
+def _how_sure(optimizer: Optimizer) -> Certainty | None:
+    try:
+        return optimizer.certainty()
+    except NothingObserved:
+        return None

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from importlib.resources import files
+from pathlib import Path
 
 from markupsafe import Markup
 
+from drbqo_ray.errors import InvalidInput
 from drbqo_ray.records import BAND
-from drbqo_ray.report.draw.html import fill
+from drbqo_ray.report.draw import fill
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.panels import all_panels
 from drbqo_ray.report.panels.radius import slider_data
@@ -51,6 +55,38 @@ def render_page(facts: Facts, watch_version: str | None = None) -> str:
         values_are=VALUES_ARE[facts.filled],
     )
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def write_report(facts: Facts, path: str | Path) -> Path:
+    """Write the page to `path`, replacing what is there in one step; returns the path.
+
+    The file is readable by its owner alone, like the run itself.
+    """
+    return write_page(render_page(facts), path)
+
+
+def write_page(page: str, path: str | Path) -> Path:
+    """Write a page to `path` in one step; InvalidInput when that cannot be done."""
+    target = Path(os.path.abspath(os.path.expanduser(path)))
+    if target.is_dir():
+        raise InvalidInput("A report is a file.", str(target), "Add a name such as report.html.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=".report-", suffix=".html", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(page)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise InvalidInput(
+            f"The report must be written to a place that exists and is writable: "
+            f"{error.strerror or error}.",
+            str(target),
+            "Choose another file.",
+        ) from None
+    return target
 
 
 def _resource(name: str) -> str:
@@ -103,7 +139,11 @@ def _key_numbers(facts: Facts) -> Iterator[tuple[str, str]]:
     row = ranking.row(ranking.chosen) if ranking is not None else None
     if row is None or weights is None:
         return
-    digits = facts.digits
+    digits, expects = facts.digits, facts.verdict.forecast
+    if expects is not None:
+        low, high = (digits.text(end) for end in expects.interval)
+        yield "in a new environment", digits.text(expects.expected)
+        yield f"{100 * expects.level:g} % interval there", f"{low} to {high}"
     yield "robust score", with_band(digits.text(row.robust), BAND * row.std)
     yield "mean score", digits.text(row.mean)
     yield f"worst fold ({facts.fold(row.worst_fold)})", digits.text(row.worst)

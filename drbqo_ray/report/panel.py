@@ -7,19 +7,19 @@ and `drbqo_ray.plots` find it there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from markupsafe import Markup
 
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.report.about import About, Timing
+from drbqo_ray.records import Observation
 from drbqo_ray.report.posterior import read_posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from drbqo_ray.report.facts import Facts
+    from drbqo_ray.report.facts import About, Facts
 
 Data = TypeVar("Data")
 
@@ -78,7 +78,8 @@ class Source:
     Attributes:
         optimizer: told everything; it is not changed.
         about: what else is known of the run.
-        timings: times of the evaluations, as far as they are known.
+        observations: the outcomes in the order told, with all that is known of them.
+        told_at: when they were told, by id, in seconds into the run, as far as that is known.
         posterior: the model of the run, None before there is one.
         report: "robust" or "mean": what the method recommends by.
     """
@@ -87,12 +88,14 @@ class Source:
         self,
         optimizer: Optimizer,
         about: About,
-        timings: Iterable[Timing],
+        observations: Sequence[Observation],
+        told_at: Mapping[int, float],
         panels: Iterable[Panel[Any]],
     ) -> None:
         self.optimizer = optimizer
         self.about = about
-        self.timings = tuple(timings)
+        self.observations = observations or optimizer.observations
+        self.told_at = told_at
         self.posterior = read_posterior(optimizer)
         self.report = "mean" if optimizer.method.report == "mean" else "robust"
         self._panels = {panel.key: panel for panel in panels}

@@ -1,7 +1,23 @@
-"""How the optimizer judges the configs of a run, kept to the range that its scores imply."""
+"""How the optimizer judges the configs of a run, kept to the range that its scores imply.
+
+A Gaussian process has no ends: next to an AUC of 1.0 it may estimate 1.0014 for a fold that was not
+trained. Such a value is no score. What the report shows is kept to the range that the observed
+scores imply:
+
+| observed scores, larger is better | kept to                                  |
+|-----------------------------------|------------------------------------------|
+| none above 0                      | at most 0: losses                        |
+| none above 1                      | at most 1: accuracy, AUC, F1, R²         |
+| none above 100, none below 0      | at most 100: the same in percent         |
+| none below 0                      | at least 0                               |
+
+Only what is shown is kept to it. Configs are ranked by the estimates as they are, as the optimizer
+ranks them.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -11,8 +27,39 @@ from drbqo_ray.errors import NothingObserved
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.optimizer.scoring import Scoring
 from drbqo_ray.records import BAND
-from drbqo_ray.report.score_range import ScoreRange, implied_range
+from drbqo_ray.report.wording import short
 from drbqo_ray.types import Array
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """Ends of the scores on the user's scale; infinite where there is none."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def keep(self, values: npt.ArrayLike) -> Array:
+        """Values of any shape, those beyond an end moved to it; no zero is negative."""
+        return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high) + 0.0
+
+    @property
+    def words(self) -> str:
+        """The range in words, e.g. "between 0 and 1"; it has an end."""
+        if math.isinf(self.low):
+            return f"at most {short(self.high)}"
+        if math.isinf(self.high):
+            return f"at least {short(self.low)}"
+        return f"between {short(self.low)} and {short(self.high)}"
+
+
+def implied_range(scores: Array, sign: float) -> ScoreRange:
+    """The range of scores (N,), NaN where there is none; sign is -1 when smaller is better."""
+    gains = sign * scores[~np.isnan(scores)]
+    least, most = float(gains.min()), float(gains.max())
+    low = 0.0 if least >= 0 else -math.inf
+    tops = (0.0, 1.0, 100.0) if least >= 0 else (0.0, 1.0)
+    high = next((top for top in tops if most <= top), math.inf)
+    return ScoreRange(low, high) if sign > 0 else ScoreRange(0.0 - high, 0.0 - low)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from drbqo_ray.records import Config, Observation
-from drbqo_ray.report.about import Timing
-from drbqo_ray.report.draw.html import fill
+from drbqo_ray.report.draw import fill
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.wording import config_text, count
 from drbqo_ray.runtime.terminal import error_line, printable_lines
@@ -80,16 +79,14 @@ class FailuresPanel(Panel[Failures]):
 
     def gather(self, source: Source) -> Failures:
         """The failures, also when there are none."""
-        observations = source.optimizer.observations
-        timings = {timing.id: timing for timing in source.timings}
-        failed = [seen for seen in observations if seen.status == "failed"]
+        failed = [seen for seen in source.observations if seen.status == "failed"]
         counts = [0] * source.optimizer.n_contexts
         for seen in failed:
             counts[seen.context] += 1
         return Failures(
-            shown=tuple(_failure(seen, timings.get(seen.id)) for seen in failed[:SHOWN]),
+            shown=tuple(_failure(seen) for seen in failed[:SHOWN]),
             total=len(failed),
-            evaluations=len(observations),
+            evaluations=len(source.observations),
             per_fold=tuple(counts),
         )
 
@@ -120,13 +117,13 @@ class FailuresPanel(Panel[Failures]):
 PANEL = FailuresPanel()
 
 
-def _failure(seen: Observation, timing: Timing | None) -> Failure:
+def _failure(seen: Observation) -> Failure:
     reason = seen.reason or "no reason given"
     return Failure(
         id=seen.id,
         config=dict(seen.config),
         fold=seen.context,
-        cause=timing.cause if timing is not None else None,
+        cause=seen.cause,
         summary=error_line(reason),
         text=printable_lines(reason, WHOLE_TEXT),
     )

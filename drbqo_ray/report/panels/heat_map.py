@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from drbqo_ray.report.draw.svg import element, figure, text, tip
+from drbqo_ray.report.draw import element, figure, rect, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import ConfigRow, Ranking
 from drbqo_ray.report.posterior import Posterior
@@ -24,6 +24,7 @@ ROWS, COLUMNS = 24, 40
 WIDTH, LEFT, TOP, ROW = 860.0, 120.0, 34.0, 24.0
 NUMBERED = 14
 WIDEST = 185.0
+HATCHED = "url(#hatching)"
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class HeatMapPanel(Panel[HeatMap]):
             name = f"{'▸ ' if chosen else ''}config {data.configs[k]}"
             marks.append(text(name, LEFT - 10, y + 16, f"name {'robust' if chosen else ''}", "end"))
             for j, cell in enumerate(row):
-                box = (LEFT + column * j, y, column)
                 strength = _strength(cell.value, values, facts)
-                marks.append(_draw_cell(facts, cell, box, strength, digits))
+                place = (LEFT + column * j, y, column)
+                marks.append(_draw_cell(facts, cell, place, strength, digits))
         height = TOP + ROW * len(data.cells)
         marks += _legend(facts, values, digits, height + 18)
         observed = sum(cell.observed > 0 for row in data.cells for cell in row)
@@ -218,9 +219,9 @@ def _heads(facts: Facts, heat: HeatMap, column: float) -> Iterator[Markup]:
 
 
 def _draw_cell(
-    facts: Facts, cell: Cell, box: tuple[float, float, float], strength: float, digits: Decimals
+    facts: Facts, cell: Cell, place: tuple[float, float, float], strength: float, digits: Decimals
 ) -> Markup:
-    x, y, column = box
+    x, y, column = place
     how = f"mean of {cell.observed} scores" if cell.observed > 1 else "trained"
     how = how if cell.observed else "not trained, filled in by the model"
     if cell.beyond:
@@ -228,15 +229,13 @@ def _draw_cell(
     if cell.failed:
         how += f", {cell.failed} failed"
     words = f"config {cell.config}, {facts.fold(cell.fold)}: {digits.text(cell.value)} ({how})"
-    shape = {"x": x + 1, "y": y + 1, "width": column - 2, "height": ROW - 2}
+    box = (x + 1, y + 1, column - 2, ROW - 2)
     shown = ("✕ " if cell.failed else "") + digits.text(cell.value)
     return element(
         "g",
         tip(words),
-        element("rect", **shape, cls="cell", fill_opacity=0.06 + 0.84 * strength),
-        element("rect", **shape, cls="untrained", fill="url(#hatching)")
-        if not cell.observed
-        else None,
+        rect(*box, "cell", fill_opacity=0.06 + 0.84 * strength),
+        None if cell.observed else rect(*box, "untrained", fill=HATCHED),
         text(
             shown,
             x + column / 2,
@@ -256,18 +255,8 @@ def _legend(facts: Facts, values: list[float], digits: Decimals, y: float) -> It
     best, worst = (min(values), max(values)) if facts.minimize else (max(values), min(values))
     yield text(f"best {digits.text(best)}", LEFT, y + 12, "tick")
     for k in range(6):
-        yield element(
-            "rect",
-            x=LEFT + 100 + 26 * k,
-            y=y,
-            width=26,
-            height=16,
-            cls="cell",
-            fill_opacity=0.06 + 0.84 * k / 5,
-        )
+        yield rect(LEFT + 100 + 26 * k, y, 26, 16, "cell", fill_opacity=0.06 + 0.84 * k / 5)
     yield text(f"worst {digits.text(worst)}", LEFT + 266, y + 12, "tick")
-    yield element("rect", x=LEFT + 420, y=y, width=26, height=16, cls="frame")
-    yield element(
-        "rect", x=LEFT + 420, y=y, width=26, height=16, cls="untrained", fill="url(#hatching)"
-    )
+    yield rect(LEFT + 420, y, 26, 16, "frame")
+    yield rect(LEFT + 420, y, 26, 16, "untrained", fill=HATCHED)
     yield text("not trained: filled in by the model", LEFT + 454, y + 12, "tick")

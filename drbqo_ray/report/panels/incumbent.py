@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from drbqo_ray.report.draw import BLUE
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
-from drbqo_ray.report.draw.svg import element, figure, line, number, path, tip
+from drbqo_ray.report.draw import (
+    BLUE,
+    Scale,
+    band,
+    bottom_axis,
+    dot,
+    figure,
+    left_axis,
+    line,
+    overhang,
+    path,
+)
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.wording import Decimals, count, seconds
@@ -76,13 +85,11 @@ class IncumbentPanel(Panel[Incumbent]):
         posterior = source.posterior
         if posterior is None:
             return None
-        told = {t.id: t.told_at for t in source.timings if t.told_at is not None}
-        places = enumerate(source.optimizer.observations)
-        in_order = {place: told[seen.id] for place, seen in places if seen.id in told}
+        told_at = [source.told_at.get(seen.id) for seen in source.observations]
         total = len(posterior.scores)
         most = CHECKPOINTS if total <= LONG else LONG_CHECKPOINTS
         sizes = np.unique(np.linspace(1, total, min(most, total)).round().astype(np.int64))
-        found = [_checkpoint(posterior, int(size), source.report, in_order) for size in sizes]
+        found = [_checkpoint(posterior, int(size), source.report, told_at) for size in sizes]
         path = tuple(each for each in found if each is not None)
         if not path:
             return None
@@ -119,7 +126,7 @@ PANEL = IncumbentPanel()
 
 
 def _checkpoint(
-    posterior: Posterior, size: int, report: str, told_at: Mapping[int, float]
+    posterior: Posterior, size: int, report: str, told_at: list[float | None]
 ) -> Checkpoint | None:
     scores = posterior.scores[:size]
     if np.isnan(scores).all():
@@ -137,7 +144,7 @@ def _checkpoint(
     low, high = past.bands(value, std)
     return Checkpoint(
         evaluations=size,
-        seconds=told_at.get(size - 1),
+        seconds=told_at[size - 1],
         config=int(usable[best]),
         value=value,
         low=float(low),
@@ -192,8 +199,7 @@ def _band(points: Sequence[Checkpoint], places: list[float], x: Scale, y: Scale)
         return line(x(places[0]), place(points[0].low), x(places[0]), place(points[0].high), "axis")
     upper = [(x(s), place(p.high)) for s, p in zip(places, points, strict=True)]
     lower = [(x(s), place(p.low)) for s, p in zip(places, points, strict=True)]
-    steps = " ".join(f"{number(a)},{number(b)}" for a, b in [*upper, *reversed(lower)])
-    return element("path", d=f"M{steps}Z", cls="band")
+    return band(upper, lower)
 
 
 def _dots(
@@ -206,9 +212,5 @@ def _dots(
             f"{point.evaluations} evaluations{when}: {digits.text(point.value)}"
             f" ({digits.text(point.low)} to {digits.text(point.high)}), config {point.config}"
         )
-        marks.append(
-            element(
-                "circle", tip(words), cx=x(place), cy=y(point.value), r=3.0, cls="dot robust mark"
-            )
-        )
+        marks.append(dot(x(place), y(point.value), 3.0, "robust", words))
     return marks

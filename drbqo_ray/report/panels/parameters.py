@@ -22,9 +22,23 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from drbqo_ray.records import Config
-from drbqo_ray.report.draw import BLUE
-from drbqo_ray.report.draw.axis import LINE, Scale, bottom_axis, left_axis, overhang, word_lines
-from drbqo_ray.report.draw.svg import element, figure, line, number, path, text, tip
+from drbqo_ray.report.draw import (
+    BLUE,
+    LINE,
+    Scale,
+    band,
+    bottom_axis,
+    dot,
+    figure,
+    left_axis,
+    line,
+    overhang,
+    path,
+    rect,
+    text,
+    tip,
+    word_lines,
+)
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.posterior import Posterior
@@ -129,14 +143,13 @@ class ParametersPanel(Panel[Importance]):
             brief = words if len(words) <= 26 else words[:25] + "…"
             marks += [
                 text(brief, LEFT - 10, y + 16, "name", "end"),
-                element(
-                    "rect",
+                rect(
+                    LEFT,
+                    y + 3,
+                    max(scale(effect) - LEFT, 0.75),
+                    ROW - 6,
+                    "bar robust mark",
                     tip(f"{words}: {percent(effect)}"),
-                    x=LEFT,
-                    y=y + 3,
-                    width=max(scale(effect) - LEFT, 0.75),
-                    height=ROW - 6,
-                    cls="bar robust mark",
                 ),
                 text(percent(effect), RIGHT + 10, y + 16, "value"),
             ]
@@ -260,8 +273,8 @@ def draw_slice(facts: Facts, part: Slice) -> Markup:
     y = Scale.around(values, bottom, top, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of(values)
     marks = left_axis(y, left, right, "robust score")
-    places, words = _ticks(part)
-    marks += bottom_axis(x, bottom, _label(part), places, words, lines)
+    ticks = _ticks(part)
+    marks += bottom_axis(x, bottom, _label(part), ticks, lines)
     marks += [line(x(u), bottom - 6, x(u), bottom, "tried") for u in part.tried]
     marks.append(line(x(part.here), top, x(part.here), bottom, "own"))
     if part.categorical:
@@ -269,30 +282,21 @@ def draw_slice(facts: Facts, part: Slice) -> Markup:
             marks.append(line(x(p.place), y(p.low), x(p.place), y(p.high), "whisker"))
     else:
         upper = [(x(p.place), y(p.high)) for p in part.points]
-        lower = [(x(p.place), y(p.low)) for p in reversed(part.points)]
-        steps = " ".join(f"{number(a)},{number(b)}" for a, b in [*upper, *lower])
-        marks.append(element("path", d=f"M{steps}Z", cls="band"))
+        marks.append(band(upper, [(x(p.place), y(p.low)) for p in part.points]))
         marks.append(path([(x(p.place), y(p.robust)) for p in part.points], "curve robust"))
     for p in part.points:
         tipped = (
             f"{name_text(part.name)} = {value_text(p.value)}: {digits.text(p.robust)}"
             f" ({digits.text(p.low)} to {digits.text(p.high)})"
         )
-        marks.append(
-            element(
-                "circle",
-                tip(tipped),
-                cx=x(p.place),
-                cy=y(p.robust),
-                r=4.0 if part.categorical else 2.5,
-                cls="dot robust mark",
-            )
-        )
+        size = 4.0 if part.categorical else 2.5
+        marks.append(dot(x(p.place), y(p.robust), size, "robust", tipped))
     best = (min if facts.minimize else max)(part.points, key=lambda p: p.robust)
     description = (
         f"The modelled robust score along {name_text(part.name)} is best at"
         f" {value_text(best.value)} with {digits.text(best.robust)}."
     )
+    places, words = zip(*ticks, strict=True)
     used = max(row or 0 for row in word_lines([x(place) for place in places], words, lines))
     name, height = f"Slice along {name_text(part.name)}", SLICE_HEIGHT + LINE * used
     return figure(SLICE_WIDTH, height, name, description, marks, overhang(y, left))
@@ -304,18 +308,18 @@ def _label(part: Slice) -> str:
     return f"{words} (log scale)" if part.log else words
 
 
-def _ticks(part: Slice) -> tuple[list[float], list[str]]:
+def _ticks(part: Slice) -> list[tuple[float, str]]:
     """Places and words of the ticks: every option, or round numbers within the range."""
     points = part.points
     if part.categorical or len(points) <= MOST_TICKS:
-        return [p.place for p in points], [value_text(p.value, 12) for p in points]
+        return [(p.place, value_text(p.value, 12)) for p in points]
     values = np.array([float(p.value) for p in points])
     bend = np.log if part.log else np.asarray
     ticks = _decades(values) if part.log else []
     if len(ticks) < 2:
         ticks = Scale(values[0], values[-1], 0.0, 1.0).ticks(MOST_TICKS)
     places = np.interp(bend(ticks), bend(values), [p.place for p in points])
-    return [float(place) for place in places], [short(tick, 4) for tick in ticks]
+    return [(float(place), short(tick, 4)) for place, tick in zip(places, ticks, strict=True)]
 
 
 def _decades(values: npt.NDArray[np.float64]) -> list[float]:

@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from drbqo_ray.report.draw import BLUE, GRAY, ORANGE
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang
-from drbqo_ray.report.draw.svg import element, figure, path, text, tip
+from drbqo_ray.report.draw import (
+    BLUE,
+    GRAY,
+    ORANGE,
+    Scale,
+    bottom_axis,
+    dot,
+    element,
+    figure,
+    left_axis,
+    overhang,
+    path,
+    text,
+    tip,
+)
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import spread
 from drbqo_ray.report.wording import Decimals, count
@@ -101,17 +113,9 @@ class ParetoPanel(Panel[Pareto]):
                 f" {digits.text(point.spread)}{', on the front' if point.on_front else ''}"
             )
             kind = _kind(facts, point)
-            shape = "dot on-front" if point.on_front else "dot"
-            marks.append(
-                element(
-                    "circle",
-                    tip(words),
-                    cx=x(point.spread),
-                    cy=y(point.mean),
-                    r=6.0 if kind != "other" else 3.5,
-                    cls=f"{shape} {kind} mark",
-                )
-            )
+            looks = f"on-front {kind}" if point.on_front else kind
+            size = 6.0 if kind != "other" else 3.5
+            marks.append(dot(x(point.spread), y(point.mean), size, looks, words))
         marks += _names(facts, points, x, y)
         description = (
             f"{len(points)} configs; {len(front)} of them are on the front, where a better mean"

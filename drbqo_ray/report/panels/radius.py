@@ -11,14 +11,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from drbqo_ray.report.draw import BLUE, GRAY, GREEN, ORANGE
-from drbqo_ray.report.draw.axis import Scale, bottom_axis, left_axis, overhang, tick_text
-from drbqo_ray.report.draw.svg import element, figure, line, path, text, tip
+from drbqo_ray.records import BAND
+from drbqo_ray.report.draw import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    Scale,
+    bottom_axis,
+    dot,
+    element,
+    figure,
+    fill,
+    left_axis,
+    line,
+    overhang,
+    path,
+    text,
+    tick_text,
+    tip,
+)
 from drbqo_ray.report.panel import NOTHING, Panel, Source
-from drbqo_ray.report.panels._config_table import config_table
-from drbqo_ray.report.panels.ranking import choices
+from drbqo_ray.report.panels.ranking import ConfigRow, Ranking, choices
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import Decimals, count, short
+from drbqo_ray.report.wording import LONG_VALUE, Decimals, count, name_text, short, value_text
 from drbqo_ray.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -31,6 +47,48 @@ BISECTIONS = 30
 SLOW_CONFIGS = 200
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 340.0, 70.0, 650.0, 48.0, 276.0
 LABEL, NOTE = 34.0, 13.0
+HEADS = (
+    ("rank", "Rank", "by robust score"),
+    ("config", "Config", ""),
+    ("choice", "Choice", ""),
+    ("robust", "Robust", "score under the worst weights of the folds"),
+    ("std", "± 95 %", "half the 95 % band of the robust score"),
+    ("mean", "Mean", "score under the reference weights"),
+    ("mean-rank", "Mean rank", ""),
+    ("worst", "Worst fold", ""),
+    ("spread", "Spread", "deviation between the folds"),
+    ("trained", "Trained", "folds with a score"),
+)
+PARAMETERS = 6
+TABLE = """
+<div class="slider" id="slider" hidden>
+<label for="radius-slider">Radius</label>
+<input id="radius-slider" type="range" min="0" max="1000" step="1">
+<input id="radius-number" type="number" min="0" step="any" inputmode="decimal"{#
+#} aria-label="Radius as a number">
+<button type="button" id="radius-reset">this run</button>
+<output id="radius-winner" for="radius-slider radius-number"></output>
+</div>
+{% if slider %}<noscript><p class="reading">With scripts on, a slider here ranks the configs anew{#
+#} at any radius.</p></noscript>
+{% endif %}<h3>All configs{% if left_out %} (the best {{ rows|length }} shown, {{ left_out }}{#
+#} left out){% endif %}</h3>
+<div class="scroll tall" tabindex="0" role="region" aria-label="Table of configs">
+<table id="configs">
+<thead><tr>{% for key, title, hint in heads %}{#
+#}<th scope="col"{% if key != "choice" %} class="number"{% endif %} data-key="{{ key }}"{#
+#}{% if hint %} title="{{ hint }}"{% endif %}>{{ title }}</th>{#
+#}{% endfor %}</tr></thead>
+<tbody>
+{% for number, mark, cells in rows %}<tr data-number="{{ number }}"{#
+#}{% if mark %} class="{{ mark }}"{% endif %}>{% for cell in cells %}{#
+#}<td{% if cell.numeric %} class="number"{% endif %}{#
+#}{% if cell.sort is not none %} data-sort="{{ cell.sort }}"{% endif %}{#
+#}{% if cell.hint %} title="{{ cell.hint }}"{% endif %}>{{ cell.text }}</td>{% endfor %}</tr>
+{% endfor %}</tbody>
+</table>
+</div>
+"""
 
 
 @dataclass(frozen=True)
@@ -144,7 +202,7 @@ class RadiusPanel(Panel[RadiusPath]):
 
     def below(self, facts: Facts) -> Markup:
         """The slider and the table of configs."""
-        return config_table(facts, has_slider(facts))
+        return config_table(facts)
 
     def plot(self, ax: Axes, facts: Facts, data: RadiusPath) -> None:
         """Robust value against the size of the set, and where another config becomes the best."""
@@ -234,7 +292,9 @@ def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
     marks.append(
         path([(x(s), y(v)) for s, v in zip(found.sizes, found.best, strict=True)], "curve best")
     )
-    marks += _dots(found, x, y, digits)
+    for size, value, winner in zip(found.sizes, found.best, found.winners, strict=True):
+        words = f"{found.label} {short(size, 4)}: {digits.text(value)}, config {winner} is best"
+        marks.append(dot(x(size), y(value), 3.0, "best", words))
     ends = [(y(found.curves[number][-1]), (kind, number)) for kind, number in special]
     marks += _names([*ends, (y(found.best[-1]), ("best", -1))])
     return figure(
@@ -267,7 +327,7 @@ def draw_shortfall(facts: Facts, found: RadiusPath) -> Markup:
         marks.append(path(points, f"curve {kind}", tip(f"config {number}")))
         for (px, py), size, gap in zip(points, found.sizes, curve, strict=True):
             words = f"config {number} at {short(size, 4)}: {digits.text(gap)} behind the best"
-            marks.append(element("circle", tip(words), cx=px, cy=py, r=2.5, cls=f"dot {kind} mark"))
+            marks.append(dot(px, py, 2.5, kind, words))
     marks += _names([(y(curve[-1]), pair) for pair, curve in behind.items()])
     worst = "; ".join(
         f"config {number} ({kind} choice) at most {digits.text(max(curve))}"
@@ -305,7 +365,8 @@ def _bottom(x: Scale, found: RadiusPath) -> list[Markup]:
         "0 (mean)" if tick == 0 else short(tick, 3) if tick < step else tick_text(tick, step)
         for tick in places[:-1]
     ]
-    return bottom_axis(x, BOTTOM, found.label, places, [*words, f"{short(x.high, 3)} (worst fold)"])
+    words.append(f"{short(x.high, 3)} (worst fold)")
+    return bottom_axis(x, BOTTOM, found.label, list(zip(places, words, strict=True)))
 
 
 def _change_lines(found: RadiusPath, x: Scale) -> list[Markup]:
@@ -321,20 +382,6 @@ def _change_lines(found: RadiusPath, x: Scale) -> list[Markup]:
             )
         )
     return marks
-
-
-def _dots(found: RadiusPath, x: Scale, y: Scale, digits: Decimals) -> list[Markup]:
-    return [
-        element(
-            "circle",
-            tip(f"{found.label} {short(size, 4)}: {digits.text(value)}, config {winner} is best"),
-            cx=x(size),
-            cy=y(value),
-            r=3.0,
-            cls="dot best mark",
-        )
-        for size, value, winner in zip(found.sizes, found.best, found.winners, strict=True)
-    ]
 
 
 def _names(ends: list[tuple[float, tuple[str, int]]]) -> list[Markup]:
@@ -365,3 +412,82 @@ def _description(found: RadiusPath, digits: Decimals) -> str:
         f" {digits.text(found.best[-1])} at {short(found.sizes[-1], 4)}. The winner changes "
         + (f"{changes}." if changes else "nowhere.")
     )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the table: its text, and the number it is sorted by; "" sorts last, None by the
+    text."""
+
+    text: str
+    sort: float | str | None = None
+    numeric: bool = True
+    hint: str = ""
+
+
+def config_table(facts: Facts) -> Markup:
+    """The slider and the table; nothing before there is a ranking."""
+    ranking = facts.ranking
+    if ranking is None:
+        return Markup("")
+    names = [name for name, _ in facts.importance.effects] if facts.importance is not None else []
+    names = names or list(dict.fromkeys(name for row in ranking.rows for name in row.config))
+    names = names[:PARAMETERS]
+    heads = [(f"parameter-{k}", name_text(name), "") for k, name in enumerate(names)]
+    rows = [
+        (
+            row.number,
+            _mark(ranking, row),
+            [*_score_cells(facts, ranking, row), *(_parameter_cell(row, name) for name in names)],
+        )
+        for row in ranking.rows
+    ]
+    return fill(
+        TABLE,
+        heads=[*HEADS, *heads],
+        rows=rows,
+        left_out=ranking.left_out,
+        slider=has_slider(facts),
+    )
+
+
+def _mark(ranking: Ranking, row: ConfigRow) -> str:
+    if row.number == ranking.chosen:
+        return "chosen"
+    if row.number == ranking.mean_choice:
+        return "mean"
+    return "failed" if row.robust_rank is None else ""
+
+
+def _choice(ranking: Ranking, row: ConfigRow) -> str:
+    words = ["recommended"] if row.number == ranking.chosen else []
+    words += ["robust choice"] if row.number == ranking.robust_choice != ranking.chosen else []
+    words += ["mean choice"] if row.number == ranking.mean_choice != ranking.chosen else []
+    return ", ".join(words)
+
+
+def _score_cells(facts: Facts, ranking: Ranking, row: ConfigRow) -> list[Cell]:
+    digits = facts.digits
+    return [
+        Cell(str(row.robust_rank or "failed"), row.robust_rank or ""),
+        Cell(str(row.number), row.number),
+        Cell(_choice(ranking, row), numeric=False),
+        Cell(digits.text(row.robust), row.robust),
+        Cell(short(BAND * row.std, 2), BAND * row.std),
+        Cell(digits.text(row.mean), row.mean),
+        Cell(str(row.mean_rank or "–"), row.mean_rank or ""),
+        Cell(digits.text(row.worst), row.worst),
+        Cell(digits.text(row.spread), row.spread),
+        Cell(f"{row.folds_seen} of {facts.n_folds}", row.folds_seen),
+    ]
+
+
+def _parameter_cell(row: ConfigRow, name: str) -> Cell:
+    if name not in row.config:
+        return Cell("–", numeric=False)
+    value = row.config[name]
+    brief, whole = value_text(value, 24), value_text(value, LONG_VALUE)
+    hint = whole if whole != brief else ""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return Cell(brief, numeric=False, hint=hint)
+    return Cell(brief, float(value), hint=hint)

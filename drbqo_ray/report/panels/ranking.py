@@ -11,8 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from drbqo_ray.records import Config
-from drbqo_ray.report.draw import GRAY, ORANGE
-from drbqo_ray.report.draw.svg import element, figure, line, text, tip
+from drbqo_ray.report.draw import GRAY, ORANGE, element, figure, line, text, tip
 from drbqo_ray.report.panel import NOTHING, Panel, Source
 from drbqo_ray.report.posterior import Posterior
 from drbqo_ray.report.wording import Decimals, config_text, count
@@ -44,9 +43,7 @@ class ConfigRow:
         std: posterior deviation of the robust value.
         spread: deviation of the fold means under the reference weights.
         robust_rank, mean_rank: 1 is best; None for a config with a failed fold.
-        evaluations: how often it was trained.
         folds_seen: number of folds with a score.
-        failures: number of failed evaluations.
         fold_means: value in every fold (n,).
         estimates: the same as the model has it, not kept to the range of the scores (n,).
         weights: its worst-case weights (n,).
@@ -62,9 +59,7 @@ class ConfigRow:
     spread: float
     robust_rank: int | None
     mean_rank: int | None
-    evaluations: int
     folds_seen: int
-    failures: int
     fold_means: tuple[float, ...]
     estimates: tuple[float, ...]
     weights: tuple[float, ...]
@@ -277,10 +272,9 @@ def _rows(
     stds = posterior.judged_stds(shown, weights[shown])
     worst = np.where(q > 0, gains, np.inf).argmin(axis=1)
     spreads = spread(posterior, shown)
-    tally = _tally(posterior)
+    folds_seen = _folds_seen(posterior)
     rows = []
     for place, number in enumerate(int(k) for k in shown):
-        evaluations, folds, failures = tally[number]
         rows.append(
             ConfigRow(
                 number=number,
@@ -293,9 +287,7 @@ def _rows(
                 spread=float(spreads[place]),
                 robust_rank=ranks.get(number),
                 mean_rank=mean_ranks.get(number),
-                evaluations=evaluations,
-                folds_seen=folds,
-                failures=failures,
+                folds_seen=int(folds_seen[number]),
                 fold_means=tuple(float(v) for v in posterior.user(gains[number])),
                 estimates=tuple(float(v) for v in posterior.estimates(gains[number])),
                 weights=tuple(float(w) for w in weights[number]),
@@ -311,16 +303,12 @@ def spread(posterior: Posterior, numbers: Indices) -> Array:
     return np.asarray(posterior.fit.scale * np.sqrt((centered**2) @ q))
 
 
-def _tally(posterior: Posterior) -> dict[int, tuple[int, int, int]]:
-    """Evaluations, folds with a score, and failures of every config."""
-    m, n = posterior.gains.shape
+def _folds_seen(posterior: Posterior) -> Indices:
+    """Number of folds with a score, of every config (m,)."""
     ok = ~np.isnan(posterior.scores)
-    all_ = np.bincount(posterior.numbers, minlength=m)
-    failures = np.bincount(posterior.numbers[~ok], minlength=m)
-    seen = np.zeros((m, n), dtype=bool)
+    seen = np.zeros(posterior.gains.shape, dtype=bool)
     seen[posterior.numbers[ok], posterior.contexts[ok]] = True
-    folds = seen.sum(axis=1)
-    return {k: (int(all_[k]), int(folds[k]), int(failures[k])) for k in range(m)}
+    return np.asarray(seen.sum(axis=1))
 
 
 def _agreement(mean: Array, robust: Array) -> float | None:

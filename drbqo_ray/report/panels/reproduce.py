@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from drbqo_ray.report.about import Snippet
-from drbqo_ray.report.draw.html import fill
+from drbqo_ray.report.draw import fill
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.wording import name_text
 from drbqo_ray.runtime.terminal import printable
 
 if TYPE_CHECKING:
-    from drbqo_ray.report.facts import Facts
+    from drbqo_ray.report.facts import Facts, Snippet
 
 BLOCK = """
 <dl class="config">
@@ -24,7 +23,7 @@ BLOCK = """
 {% endfor %}"""
 
 
-class ReproducePanel(Panel[tuple[Snippet, ...]]):
+class ReproducePanel(Panel[tuple["Snippet", ...]]):
     """Details of the run, and snippets."""
 
     key, order = "reproduce", 100

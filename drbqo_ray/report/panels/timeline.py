@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from drbqo_ray.report.about import Timing
-from drbqo_ray.report.draw import BLUE, ORANGE
-from drbqo_ray.report.draw.axis import Scale, bottom_axis
-from drbqo_ray.report.draw.svg import element, figure, number, text, tip
+from drbqo_ray.records import Observation
+from drbqo_ray.report.draw import (
+    BLUE,
+    ORANGE,
+    Scale,
+    bottom_axis,
+    element,
+    figure,
+    number,
+    rect,
+    text,
+    tip,
+)
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.wording import count, percent, seconds
-from drbqo_ray.runtime.tally import utilization
+from drbqo_ray.runtime.status import utilization
 from drbqo_ray.runtime.terminal import printable
 
 if TYPE_CHECKING:
@@ -81,7 +90,7 @@ class TimelinePanel(Panel[Timeline]):
 
     def gather(self, source: Source) -> Timeline | None:
         """The timeline; None when no evaluation has a time."""
-        return draw_up(source.timings)
+        return draw_up(source.observations, source.told_at)
 
     def missing(self, facts: Facts) -> str:
         """There are no times."""
@@ -148,25 +157,25 @@ class TimelinePanel(Panel[Timeline]):
 PANEL = TimelinePanel()
 
 
-def draw_up(timings: Iterable[Timing]) -> Timeline | None:
+def draw_up(observations: Sequence[Observation], told_at: Mapping[int, float]) -> Timeline | None:
     """The timeline; None when no evaluation has a time."""
-    given = list(timings)
-    timed = [each for each in given if each.told_at is not None]
-    if not timed:
+    spans = [
+        (max(told_at[each.id] - each.seconds, 0.0), told_at[each.id], each)
+        for each in observations
+        if each.id in told_at
+    ]
+    if not spans:
         return None
-    lanes, bars = _lay_out(timed)
+    lanes, bars = _lay_out(spans)
     start, end = min(bar.start for bar in bars), max(bar.end for bar in bars)
     busy = sum(bar.end - bar.start for bar in bars)
     share = utilization(busy, (end - start) * len(lanes)) or 0.0
-    return Timeline(tuple(bars), tuple(lanes), start, end, busy, share, len(given) - len(timed))
+    untimed = len(observations) - len(spans)
+    return Timeline(tuple(bars), tuple(lanes), start, end, busy, share, untimed)
 
 
-def _lay_out(timed: list[Timing]) -> tuple[list[Lane], list[Bar]]:
-    """Each evaluation on the first lane of its node that is free when it starts."""
-    spans = []
-    for each in timed:
-        assert each.told_at is not None
-        spans.append((max(each.told_at - each.seconds, 0.0), each.told_at, each))
+def _lay_out(spans: list[tuple[float, float, Observation]]) -> tuple[list[Lane], list[Bar]]:
+    """Each evaluation, with its start and end, on the first lane of its node that is free then."""
     spans.sort(key=lambda span: (span[0], span[2].id))
     lanes: list[Lane] = []
     free: dict[str, list[int]] = {}
@@ -183,7 +192,7 @@ def _lay_out(timed: list[Timing]) -> tuple[list[Lane], list[Bar]]:
             lane = len(lanes)
             lanes.append(Lane(node, sum(other.node == node for other in lanes)))
         heapq.heappush(running, (end, node, lane))
-        bars.append(Bar(each.id, lane, start, end, each.ok, each.context))
+        bars.append(Bar(each.id, lane, start, end, each.status == "ok", each.context))
     return lanes, bars
 
 
@@ -194,15 +203,9 @@ def _bars(facts: Facts, bars: list[Bar], x: Scale, box: tuple[float, float]) -> 
             f"{'' if bar.ok else ', failed'}"
         )
         top, height = _height(box, bar.ok)
-        yield element(
-            "rect",
-            tip(words),
-            x=x(bar.start),
-            y=top,
-            width=max(x(bar.end) - x(bar.start), 0.8),
-            height=height,
-            cls=f"task mark {'ok' if bar.ok else 'failed'}",
-        )
+        width = max(x(bar.end) - x(bar.start), 0.8)
+        looks = f"task mark {'ok' if bar.ok else 'failed'}"
+        yield rect(x(bar.start), top, width, height, looks, tip(words))
 
 
 def _height(box: tuple[float, float], ok: bool) -> tuple[float, float]:

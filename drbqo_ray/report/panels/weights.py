@@ -10,9 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from drbqo_ray.records import BAND
-from drbqo_ray.report.draw import BLUE
-from drbqo_ray.report.draw.axis import Scale, bottom_axis
-from drbqo_ray.report.draw.svg import element, figure, line, text, tip
+from drbqo_ray.report.draw import BLUE, Scale, bottom_axis, element, figure, line, rect, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.wording import Decimals, count, short, with_band
@@ -105,14 +103,7 @@ class WeightsPanel(Panel[FoldWeights]):
                 element(
                     "g",
                     tip(words),
-                    element(
-                        "rect",
-                        x=LEFT,
-                        y=y + 4,
-                        width=max(scale(weight) - LEFT, 0.75),
-                        height=ROW - 8,
-                        cls="bar robust",
-                    ),
+                    rect(LEFT, y + 4, max(scale(weight) - LEFT, 0.75), ROW - 8, "bar robust"),
                     line(scale(reference), y, scale(reference), y + ROW, "reference"),
                     cls="mark",
                 ),

@@ -1,15 +1,21 @@
-"""Scales and axes: where a value goes, and which values get a tick."""
+"""What pictures are made of: colors, HTML templates, SVG elements, scales and axes.
+
+The SVG needs neither script nor network. Every attribute and every word of data is escaped.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
 
-from drbqo_ray.report.draw.svg import line, text
 from drbqo_ray.report.wording import short
+
+# Okabe and Ito's colors: told apart by everyone, and in gray by their lightness
+BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 TINY = 1e-290
 """Below this a width is none: parts of it would lose their digits."""
@@ -19,6 +25,109 @@ PAD = 0.06
 """Room around the values of a scale, as a share of their width."""
 LINE = 15.0
 """Height of a line of words below an axis."""
+
+Piece = str | Markup | None
+ENVIRONMENT = Environment(
+    autoescape=True, undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True
+)
+
+
+def fill(template: str, **values: object) -> Markup:
+    """The template with its values filled in; a name without a value is an error."""
+    return Markup(ENVIRONMENT.from_string(template).render(values))
+
+
+def number(value: float) -> str:
+    """A coordinate with two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def element(name: str, *children: Piece | Iterable[Piece], **attributes: object) -> Markup:
+    """An element. `cls` stands for class; underscores in names become hyphens; None is left out."""
+    parts = [Markup("<"), Markup(name)]
+    for key, value in attributes.items():
+        if value is None:
+            continue
+        word = "class" if key == "cls" else key.rstrip("_").replace("_", "-")
+        text = number(value) if isinstance(value, float) else str(value)
+        parts.append(Markup(' {}="{}"').format(Markup(word), text))
+    inner = Markup("").join(escape(child) for child in _flat(children))
+    if not inner:
+        return Markup("").join([*parts, Markup("/>")])
+    return Markup("").join([*parts, Markup(">"), inner, Markup(f"</{name}>")])
+
+
+def _flat(children: Iterable[Piece | Iterable[Piece]]) -> Iterable[str]:
+    for child in children:
+        if child is None:
+            continue
+        if isinstance(child, str):
+            yield child
+        else:
+            yield from (inner for inner in child if inner is not None)
+
+
+def text(words: str, x: float, y: float, cls: str = "", anchor: str = "start") -> Markup:
+    """A line of text at (x, y)."""
+    return element("text", words, x=float(x), y=float(y), cls=cls or None, text_anchor=anchor)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, cls: str) -> Markup:
+    """A straight line."""
+    return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), cls=cls)
+
+
+def tip(words: str) -> Markup:
+    """What is shown when the pointer rests on the element this is the first child of."""
+    return element("title", words)
+
+
+def path(points: Iterable[tuple[float, float]], cls: str, *children: Piece) -> Markup:
+    """A line through points."""
+    steps = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+    return element("path", *children, d=f"M{steps}", cls=cls)
+
+
+def dot(x: float, y: float, r: float, cls: str, words: str) -> Markup:
+    """A circle that says something when the pointer rests on it."""
+    return element("circle", tip(words), cx=x, cy=y, r=r, cls=f"dot {cls} mark")
+
+
+def rect(
+    x: float, y: float, width: float, height: float, cls: str, *children: Piece, **more: object
+) -> Markup:
+    """A rectangle with its upper left corner at (x, y)."""
+    box = {"x": float(x), "y": float(y), "width": float(width), "height": float(height)}
+    return element("rect", *children, **box, cls=cls, **more)
+
+
+def band(upper: Iterable[tuple[float, float]], lower: Sequence[tuple[float, float]]) -> Markup:
+    """The area between two lines."""
+    steps = " ".join(f"{number(x)},{number(y)}" for x, y in [*upper, *reversed(lower)])
+    return element("path", d=f"M{steps}Z", cls="band")
+
+
+def figure(
+    width: float,
+    height: float,
+    label: str,
+    description: str,
+    children: Iterable[Piece],
+    left: float = 0.0,
+) -> Markup:
+    """A picture with a name and a description for those who cannot see it; what it shows begins at
+    -left."""
+    return element(
+        "svg",
+        element("desc", description),
+        children,
+        viewBox=f"{number(-left)} 0 {number(left + width)} {number(height)}",
+        role="img",
+        aria_label=f"{label}. {description}",
+        cls="figure",
+        width=number(left + width),
+        height=number(height),
+    )
 
 
 @dataclass(frozen=True)
@@ -70,6 +179,12 @@ class Scale:
         last = math.floor(self.high / step + 1e-9)
         return [k * step for k in range(first, last + 1)]
 
+    def labels(self) -> list[tuple[float, str]]:
+        """Its ticks and how they read."""
+        places = self.ticks()
+        step = nice_step(max(places[1] - places[0], 1e-300)) if len(places) > 1 else 1.0
+        return [(tick, tick_text(tick, step)) for tick in places]
+
 
 def nice_step(least: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is at least `least`."""
@@ -95,8 +210,7 @@ def bottom_axis(
     scale: Scale,
     y: float,
     label: str,
-    ticks: Sequence[float] | None = None,
-    words: Sequence[str] | None = None,
+    ticks: Sequence[tuple[float, str]] | None = None,
     lines: int = 1,
 ) -> list[Markup]:
     """A horizontal axis at height y with its ticks and its label below.
@@ -104,12 +218,10 @@ def bottom_axis(
     Words that have no room are left out, the first and the last one last of all; with several
     `lines` they move to the next line first.
     """
-    places = scale.ticks() if ticks is None else list(ticks)
-    step = nice_step(max(places[1] - places[0], 1e-300)) if len(places) > 1 else 1.0
-    names = words or [tick_text(tick, step) for tick in places]
+    named = scale.labels() if ticks is None else ticks
     marks = [line(scale.start, y, scale.end, y, "axis")]
-    rows = word_lines([scale(tick) for tick in places], names, lines)
-    for tick, name, row in zip(places, names, rows, strict=True):
+    rows = word_lines([scale(tick) for tick, _ in named], [name for _, name in named], lines)
+    for (tick, name), row in zip(named, rows, strict=True):
         down = 0 if row is None else LINE * row
         marks.append(line(scale(tick), y, scale(tick), y + 5 + down, "axis"))
         if row is not None:
@@ -140,7 +252,7 @@ def left_axis(
 ) -> list[Markup]:
     """A vertical axis at x with light lines to `right`, and its label so far above."""
     marks = []
-    for tick, name in _left_words(scale):
+    for tick, name in scale.labels():
         marks.append(line(x, scale(tick), right, scale(tick), "grid"))
         marks.append(text(name, x - 8, scale(tick) + 4, "tick", "end"))
     return [*marks, text(label, 4, min(scale.start, scale.end) - above, "label")]
@@ -148,10 +260,4 @@ def left_axis(
 
 def overhang(scale: Scale, x: float) -> float:
     """How far the words of a vertical axis at x reach beyond 0."""
-    return max(0.0, 8 + CHARACTER * max(len(name) for _, name in _left_words(scale)) - x)
-
-
-def _left_words(scale: Scale) -> list[tuple[float, str]]:
-    places = scale.ticks()
-    step = nice_step(max(places[1] - places[0], 1e-300)) if len(places) > 1 else 1.0
-    return [(tick, tick_text(tick, step)) for tick in places]
+    return max(0.0, 8 + CHARACTER * max(len(name) for _, name in scale.labels()) - x)
