@@ -8,8 +8,8 @@
 Callbacks came with scikit-learn 1.9. Before, a search has no `set_callbacks` and tells nobody.
 
 A fold that is trained in this process hands the callbacks that want it on to its estimator. Folds
-on Ray are told of here, when they are started and when they have ended: callbacks of scikit-learn
-reach this process from others on the same machine only.
+on workers are told of here, when they are started and when they have ended: callbacks of
+scikit-learn reach this process from others on the same machine only.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class FitTasks:
         self._begin(self._root, self._all)
         self._searching: Any = None
         self._started = 0
+        self._expected = 0
         self._under_way: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def end(self) -> None:
@@ -88,8 +89,8 @@ class FitTasks:
         self._end(self._root, self._all)
 
     @contextmanager
-    def searching(self, budget: int) -> Iterator[None]:
-        """The task of the search itself, which trains at most `budget` folds."""
+    def searching(self, budget: int | None) -> Iterator[None]:
+        """The task of the search itself, which trains at most `budget` folds, if that is known."""
         self._searching = self._root.subcontext(
             task_name="search", max_subtasks=budget, sequential_subtasks=False
         )
@@ -108,13 +109,17 @@ class FitTasks:
 
     # folds
 
-    def training(self, number: int, fold: int) -> Callable[[Any], AbstractContextManager[None]]:
-        """What evaluation `number` is to fit its model in, in this process: a function of it."""
-        return partial(self._training, number, fold)
+    def expected(self, number: int) -> None:
+        """Evaluation `number` is the next to be trained in this process."""
+        self._expected = number
+
+    def training(self, fold: int) -> Callable[[Any], AbstractContextManager[None]]:
+        """What the expected evaluation is to fit its model in: a function of the model."""
+        return partial(self._training, fold)
 
     @contextmanager
-    def _training(self, number: int, fold: int, model: Any) -> Iterator[None]:
-        task, given = self._open(number, fold)
+    def _training(self, fold: int, model: Any) -> Iterator[None]:
+        task, given = self._open(self._expected, fold)
         with task.propagate_callback_context(model):
             self._begin(task, given)
             yield
@@ -136,7 +141,7 @@ class FitTasks:
         if sent and hasattr(self._folds.estimator, "set_callbacks"):
             warnings.warn(
                 f"Folds are trained on workers, so {sent} hear of every fold, but not of what"
-                " happens inside one. Pass n_jobs=1 and no storage to hear it all.",
+                " happens inside one. Pass n_jobs=1 to hear it all.",
                 stacklevel=2,
             )
 

@@ -6,7 +6,6 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from inspect import signature
 from pathlib import Path
 from time import perf_counter
@@ -26,15 +25,19 @@ from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.methods import DEFAULT
 from drbqo_ray.optimizer.optimizer import Optimizer
+from drbqo_ray.problem import Limits
+from drbqo_ray.records import html_card
+from drbqo_ray.runtime.executor import check_backend
 from drbqo_ray.search_cv.best_estimator import BestEstimatorMixin
 from drbqo_ray.search_cv.callbacks import CallbackMixin, FitTasks, ending_callbacks
 from drbqo_ray.search_cv.fold_fit import SINGLE, CrossValidation, FoldFit
-from drbqo_ray.search_cv.fold_search import OwnProcess, Search, SearchPlan, TrainedFold
-from drbqo_ray.search_cv.ray_search import ray_crew
-from drbqo_ray.search_cv.results import FoldTable
+from drbqo_ray.search_cv.groups import group_names, warn_of_groups
+from drbqo_ray.search_cv.results import FoldTable, write_search_report
+from drbqo_ray.search_cv.search import SearchPlan, TrainedFold, fingerprint_of, search
 from drbqo_ray.search_cv.search_space import SearchSpace
-from drbqo_ray.search_cv.stored_search import fingerprint_of, search_in_storage
 from drbqo_ray.space.space import Space
+
+USUAL_EVALUATIONS = 60
 
 
 class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,11 +55,15 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
             every config fills one. Names of nested parameters are written as in `set_params`,
             such as `svc__C`.
         cv: number of folds, splitter or list of splits, as in GridSearchCV.
-        n_evaluations: fold fits in all. A finite space is never trained twice, so fewer are made
-            where it has fewer pairs of config and fold.
+        n_evaluations: fold fits in all; None is USUAL_EVALUATIONS, or with a time budget as many as
+            there is time for. A finite space is never trained twice, so fewer are made where it has
+            fewer pairs of config and fold.
         uncertainty: a set, a chi-square radius >= 0, or "auto".
         method: name of a recipe, see `drbqo_ray.optimizer.methods`; "drbqo" is the paper's.
-        stop_when: stop early when sure enough, e.g. "loss < 0.002".
+        time_budget: seconds that the search may take, without training the best config on all data;
+            with `storage` all calls of `fit` together. No fold is started that is expected to end
+            later, and those that run are finished. None: no limit.
+        stop_when: stop early when sure enough: "auto", or e.g. "loss < 0.002".
         scoring: a metric's name, a callable, or a list or dict of several metrics, of which the
             one named by `refit`, else the first, is optimized.
         refit: whether to train the best config on all data; the name of the metric to optimize
@@ -65,8 +72,10 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
             failed fold cannot win.
         n_jobs: folds trained at a time. None and 1 train in this process; more, or -1 for as many
             as fit, train on Ray.
+        backend: where folds are trained: "inline" in this process, "ray", or "local" in processes
+            of this machine without Ray. None is "inline" for one fold at a time, else "ray".
         storage: directory or object store of a run that can be resumed: calling `fit` again with
-            the same data goes on where it stopped. Always trains on Ray.
+            the same data goes on where it stopped.
         random_state: seed of the search. None draws one, with `storage` it is 0.
         return_train_score: whether to score the training rows too.
         verbose: whether to show progress.
@@ -81,15 +90,20 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
             `rank_test_score` follows, `n_folds_evaluated`, and for each fold `split0_evaluated`
             and `posterior_split0`, the score the model expects; where the fold was not trained,
             what the method counts it as.
-        worst_case_weights_: weights (n_splits_,) of the folds under which the best config has its
+        worst_case_weights_: weights (`n_splits_`,) of the folds under which the best config has its
             robust score.
         robustness_path_: the best config and its robust score at chi-square radii from 0 to
-            (n_splits_ - 1)/2, as a list of dicts.
+            (`n_splits_` - 1)/2, as a list of dicts.
         n_evaluations_: fold fits made.
-        stop_reason_: what the rule `stop_when` said, None if it did not stop the search.
-        optimizer_: the `Optimizer` that was told every score.
-        n_splits_, scorer_, multimetric_, refit_time_, classes_, n_features_in_,
-            feature_names_in_: as in GridSearchCV.
+        stop_reason_: what the rule `stop_when` said, or that the time was used up; None if neither
+            stopped the search.
+        optimizer_: the `Optimizer` that was told every score; its `context_names` are the groups
+            where every fold is one.
+        forecast_: the score to expect of the best config in a fold, such as a group, that is not
+            among those seen, with a 95 % interval; None with one fold.
+
+    `n_splits_`, `scorer_`, `multimetric_`, `refit_time_`, `classes_`, `n_features_in_` and
+    `feature_names_in_` are those of GridSearchCV.
     """
 
     def __init__(
@@ -98,14 +112,16 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         space: Space | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         cv: Any = 5,
-        n_evaluations: int = 60,
+        n_evaluations: int | None = None,
         uncertainty: UncertaintySet | float | str = 1.0,
         method: str = DEFAULT,
         stop_when: str | None = None,
+        time_budget: float | None = None,
         scoring: Any = None,
         refit: bool | str | Callable[[dict[str, Any]], int] = True,
         error_score: str | float = "raise",
         n_jobs: int | None = None,
+        backend: str | None = None,
         storage: str | Path | None = None,
         random_state: Any = None,
         return_train_score: bool = False,
@@ -118,10 +134,12 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         self.uncertainty = uncertainty
         self.method = method
         self.stop_when = stop_when
+        self.time_budget = time_budget
         self.scoring = scoring
         self.refit = refit
         self.error_score = error_score
         self.n_jobs = n_jobs
+        self.backend = backend
         self.storage = storage
         self.random_state = random_state
         self.return_train_score = return_train_score
@@ -134,10 +152,11 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         Args:
             X: training data (N, d), or a kernel matrix (N, N) for such estimators.
             y: targets (N,) or (N, k), None for unsupervised learning.
-            **params: `groups` for the splitter, all else for `fit` of the estimator, and
+            **params: `groups` (N,) for the splitter, whose names folds of a single group have in
+                reports, where folds that tear groups apart are warned of; all else for `fit`, and
                 `sample_weight` for the scorer too; or as routed by metadata routing.
         """
-        slots = self._slots()
+        backend, slots = self._place()
         scorer, metric = self._scorer(), self._metric()
         X, y = indexable(X, y)
         routed = self._routed(scorer, params)
@@ -146,7 +165,11 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         if not splits:
             raise InvalidInput("cv must give at least one split.", self.cv, "Pass e.g. cv=5.")
         space = self._space()
-        plan = self._plan(space.space, len(splits))
+        groups = routed.splitter.split.get("groups")
+        names = () if groups is None else group_names(splits, groups)
+        plan = self._plan(space.space, len(splits), backend, slots, names)
+        if groups is not None:
+            warn_of_groups(splits, groups, names, plan.settings["uncertainty"])
         folds = CrossValidation(
             clone(self.estimator),
             X,
@@ -161,7 +184,9 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         )
         tasks = FitTasks(self, X, y, folds)
         with tasks.searching(plan.budget(folds.n_folds)):
-            optimizer, trained, stop_reason = self._search(plan, folds, slots, tasks)
+            optimizer, trained, stop_reason = search(
+                plan, folds, tasks, self._fingerprint(folds, plan)
+            )
         self._warn_of_failures(space, trained)
         metrics, metric = self._metrics_of(folds, trained)
         table = FoldTable(optimizer, space, trained, metric, self._missing_score())
@@ -173,6 +198,8 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         self.multimetric_ = metrics != [SINGLE]
         self.scorer_ = self._scorers_by_name(scorer)
         self.optimizer_ = optimizer
+        several = optimizer.n_contexts > 1
+        self.forecast_ = optimizer.forecast(config=table.configs[chosen]) if several else None
         self.n_evaluations_ = len(trained)
         self.stop_reason_ = stop_reason
         tasks.end()
@@ -203,8 +230,6 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
 
     def report(self, path: str | Path) -> Path:
         """Write one HTML page that shows what the model makes of the search; returns its path."""
-        from drbqo_ray.search_cv.search_report import write_search_report
-
         check_is_fitted(self)
         return write_search_report(self, path)
 
@@ -222,12 +247,22 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
 
     # what the user asked for
 
-    def _slots(self) -> int | None:
-        """Folds trained at a time, None for as many as fit on Ray."""
+    def _place(self) -> tuple[str, int | None]:
+        """The backend, and folds trained at a time, None for as many as fit there."""
         jobs = 1 if self.n_jobs is None else self.n_jobs
         if isinstance(jobs, bool) or not isinstance(jobs, numbers.Integral) or jobs == 0:
             raise InvalidInput("n_jobs is a whole number other than 0.", jobs, "Pass 1, or -1.")
-        return None if jobs == -1 else int(effective_n_jobs(jobs))
+        slots = None if jobs == -1 else int(effective_n_jobs(jobs))
+        if self.backend is None:
+            return ("inline" if slots == 1 else "ray"), slots
+        check_backend(self.backend)
+        if self.backend == "inline" and slots != 1:
+            raise InvalidInput(
+                "One fold at a time is trained in this process.",
+                f"n_jobs={jobs}",
+                'Pass n_jobs=1, or backend="local".',
+            )
+        return self.backend, slots
 
     def _metrics(self) -> list[str] | None:
         """Names of the metrics where `scoring` lists several."""
@@ -279,17 +314,49 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
             )
         return space
 
-    def _plan(self, space: Space, n_folds: int) -> SearchPlan:
+    def _plan(
+        self, space: Space, n_folds: int, backend: str, slots: int | None, names: tuple[str, ...]
+    ) -> SearchPlan:
         """The checked search; every setting of the optimizer is checked by making one."""
         number, uncertainty = self.n_evaluations, self.uncertainty
-        if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
-            raise InvalidInput("n_evaluations is a whole number >= 1.", number, "Pass e.g. 60.")
+        if number is None and self.time_budget is None:
+            number = USUAL_EVALUATIONS
+        limits = Limits(number, time_budget=self.time_budget)
         if isinstance(uncertainty, numbers.Real) and not isinstance(uncertainty, bool):
             uncertainty = float(uncertainty)
-        settings = {"method": self.method, "uncertainty": uncertainty, "seed": self._seed()}
-        settings["stop_when"] = self.stop_when
+        settings: dict[str, Any] = {"method": self.method, "uncertainty": uncertainty}
+        settings |= {"seed": self._seed(), "stop_when": self.stop_when}
+        settings["cost_aware"] = limits.time_budget is not None
+        settings["fixed_seed"] = True  # a fold counts with its score, as in other searches
         settings["uncertainty"] = Optimizer(space, n_folds, **settings).uncertainty
-        return SearchPlan(space, settings, int(number), self._error_score(), bool(self.verbose))
+        return SearchPlan(
+            space,
+            settings,
+            limits.n_evaluations,
+            self._error_score(),
+            bool(self.verbose),
+            backend,
+            slots,
+            self.storage,
+            names,
+            limits.time_budget,
+        )
+
+    def _fingerprint(self, folds: CrossValidation, plan: SearchPlan) -> str | None:
+        """What a search in storage must have been started with."""
+        if self.storage is None:
+            return None
+        return fingerprint_of(
+            folds.estimator,
+            folds.X,
+            folds.y,
+            folds.splits,
+            self.scoring,
+            folds.metric,
+            folds.fit_params,
+            folds.score_params,
+            plan.error_score,
+        )
 
     def _error_score(self) -> str | float:
         """The setting, as "raise" or a plain number."""
@@ -339,28 +406,6 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         return any(taking.values())
 
     # what fit does
-
-    def _search(
-        self, plan: SearchPlan, folds: CrossValidation, slots: int | None, tasks: FitTasks
-    ) -> tuple[Optimizer, list[TrainedFold], str | None]:
-        """The optimizer, all it was told, and why the search was stopped, if it was."""
-        if self.storage is not None:
-            fingerprint = fingerprint_of(
-                folds.estimator,
-                folds.X,
-                folds.y,
-                folds.splits,
-                self.scoring,
-                folds.metric,
-                folds.fit_params,
-                folds.score_params,
-                plan.error_score,
-            )
-            return search_in_storage(plan, folds, slots, self.storage, fingerprint, tasks)
-        own = nullcontext(OwnProcess(folds, tasks))
-        with own if slots == 1 else ray_crew(folds, slots, tasks, plan.verbose) as crew:
-            search = Search(plan, folds.n_folds, crew)
-            return search.optimizer, search.run(), search.stop_reason
 
     def _warn_of_failures(self, space: SearchSpace, trained: list[TrainedFold]) -> None:
         failed = [item for item in trained if item.fit.error is not None]
@@ -428,6 +473,26 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
                 f"refit must return a row number below {len(table.params)}. Got {index}."
             )
         return int(index)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._answer_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        shown: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in shown:
+            shown["text/html"] += self._answer_html()
+        return shown
+
+    def _answer_html(self) -> str:
+        """What a notebook shows below the diagram of the estimator, once it is fitted."""
+        if not hasattr(self, "best_params_"):
+            return ""
+        rows: list[tuple[str, object]] = [("folds trained", self.n_evaluations_)]
+        if self.optimizer_.context_names and self.forecast_ is not None:
+            rows.append(("forecast", str(self.forecast_)))
+        if hasattr(self, "best_score_"):
+            rows.append(("best robust score", self.best_score_))
+        return html_card("Search", [*rows, *self.best_params_.items()])
 
     def _keep(self, table: FoldTable, results: dict[str, Any], chosen: int) -> None:
         self.cv_results_ = results

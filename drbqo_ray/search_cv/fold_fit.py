@@ -1,29 +1,39 @@
-"""One fold of a cross-validation, trained and scored as scikit-learn's own searches do it."""
+"""One fold of a cross-validation, trained and scored as scikit-learn's own searches do it.
+
+Workers load this module, so it imports nothing of the search.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
+import pickle
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import numpy as np
 from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.records import LARGEST_SCORE
+from drbqo_ray.records import LARGEST_SCORE, LONGEST_REASON, Failed, Observation, Scored
+
+if TYPE_CHECKING:
+    from drbqo_ray.search_cv.callbacks import FitTasks
 
 Scores = dict[str, float]
 Split = tuple[Any, Any]
 Around = Callable[[Any], AbstractContextManager[Any]]
 SINGLE = "score"
 """Name of the metric where there is only one, as in `mean_test_score`."""
+KNOWN_AS = ("drbqo_ray.search_cv.stored_search", "RemoteFolds")
+"""Module and class that journals name as the objective of a search, from its first version on."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,78 @@ class FoldFit:
     score_time: float = math.nan
     error: str | None = None
     exception: Exception | None = None
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """All but score and exception, as plain data; numbers that are not finite as text."""
+        info: dict[str, Any] = {
+            "fit_time": _written(self.fit_time),
+            "score_time": _written(self.score_time),
+            "test_scores": {name: _written(score) for name, score in self.test_scores.items()},
+        }
+        if self.train_scores:
+            info["train_scores"] = {k: _written(score) for k, score in self.train_scores.items()}
+        if self.score is None:
+            info["failed"] = True
+        if self.error is not None:
+            info["error"] = self.error[-LONGEST_REASON:]
+        return info
+
+    @staticmethod
+    def of(seen: Observation, metric: str) -> FoldFit:
+        """The fit behind the outcome of a fold; one without info has but a score, of `metric`."""
+        info = seen.info
+        failed = seen.score is None or info.get("failed", False)
+        reason = seen.reason or "no reason given" if seen.score is None else None
+        if not info:
+            return FoldFit(
+                seen.score, {} if seen.score is None else {metric: seen.score}, error=reason
+            )
+        return FoldFit(
+            score=None if failed else seen.score,
+            test_scores={name: float(score) for name, score in info["test_scores"].items()},
+            train_scores={k: float(score) for k, score in info.get("train_scores", {}).items()},
+            fit_time=float(info["fit_time"]),
+            score_time=float(info["score_time"]),
+            error=info.get("error", reason),
+        )
+
+
+def _written(number: float) -> float | str:
+    return number if math.isfinite(number) else str(number)
+
+
+class SentException:
+    """An exception on its way to the process that began the search, with its traceback as text.
+
+    In the process that raised it, it is itself. Between processes it is bytes that only `original`
+    opens: whoever passes them on need not know its class. It is never kept on a disk.
+    """
+
+    def __init__(self, error: Exception, text: str | None) -> None:
+        self._error: Exception | None = error
+        self._bytes: bytes | None = None
+        self._text = text
+
+    def original(self) -> Exception | None:
+        """What was raised; None if it did not survive the journey."""
+        if self._error is None and self._bytes is not None:
+            error: Exception = pickle.loads(self._bytes)
+            error.add_note(f"Raised on a worker:\n{self._text}")
+            self._error = error
+        return self._error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_error": None, "_bytes": self._bytes or _packed(self._error), "_text": self._text}
+
+
+def _packed(error: Exception | None) -> bytes | None:
+    try:
+        packed: bytes = cloudpickle.dumps(error)
+        pickle.loads(packed)
+    except Exception:  # what cannot travel is left behind; its text goes
+        return None
+    return packed
 
 
 class CrossValidation:
@@ -195,6 +277,45 @@ class CrossValidation:
             name: _safe_indexing(indexable(value)[0], rows) if count_rows(value) == size else value
             for name, value in params.items()
         }
+
+
+class FoldScores:
+    """The fold objective of a search.
+
+    Args:
+        folds: what to train, with the data inside.
+        error_score: "raise", or what a failed fold counts as.
+        fingerprint: changes with the data, the splits and the estimator; None where nothing is
+            kept.
+        tasks: told of the model, where folds are trained in this process.
+    """
+
+    def __init__(
+        self,
+        folds: CrossValidation,
+        error_score: str | float,
+        fingerprint: str | None = None,
+        tasks: FitTasks | None = None,
+    ) -> None:
+        self.__module__, self.__qualname__ = KNOWN_AS
+        self.fingerprint = fingerprint
+        self.n_folds = folds.n_folds
+        self._folds = folds
+        self._substitute = math.nan if isinstance(error_score, str) else error_score
+        self._tasks = tasks
+
+    def __call__(self, config: Mapping[str, Any], fold: int, seed: int) -> Any:
+        """The score of a config on a fold; why there is none, if it failed."""
+        if self._tasks is None:
+            fit = self._folds.train(config, fold)
+        else:
+            fit = self._folds.train(config, fold, self._tasks.training(fold))
+        if fit.score is not None:
+            return Scored(fit.score, fit.info)
+        if math.isfinite(self._substitute):
+            return Scored(self._substitute, fit.info)
+        raised = None if fit.exception is None else SentException(fit.exception, fit.error)
+        return Failed(fit.error or "no reason given", fit.info, raised)
 
 
 def count_rows(value: Any) -> int | None:

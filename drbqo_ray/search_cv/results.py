@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,16 @@ from drbqo_ray.optimizer.design import GRID_LIMIT
 from drbqo_ray.optimizer.optimizer import Optimizer
 from drbqo_ray.records import Config
 from drbqo_ray.search_cv.fold_fit import FoldFit
-from drbqo_ray.search_cv.fold_search import TrainedFold
+from drbqo_ray.search_cv.search import TrainedFold
 from drbqo_ray.search_cv.search_space import SearchSpace
 from drbqo_ray.types import Array
 
 PATH_POINTS = 33
 """Radii in the robustness path."""
+HOW_CHOSEN = (
+    "A fold that was trained counts with its own score, one that was not as the model expects."
+)
+SMOOTHED = " The ranking on this page is the model's alone, which smooths scores, so it may differ."
 
 
 class FoldTable:
@@ -72,6 +77,7 @@ class FoldTable:
             cells.setdefault((key, item.fold), item.fit)
         keys = _in_order(space, list(found))
         configs = [found[key] for key in keys]
+        self.configs = configs
         self.params: list[Config] = [space.params(config) for config in configs]
         self.cells = {
             (row, fold): cells[key, fold]
@@ -214,3 +220,33 @@ def _in_order(space: SearchSpace, keys: list[bytes]) -> list[bytes]:
     place = {name: i for i, name in enumerate(space.space)}
     order = np.lexsort([U[:, place[name]] for name in reversed(space.order)])
     return [keys[k] for k in order]
+
+
+def write_search_report(search: Any, path: str | Path) -> Path:
+    """Write the page of a fitted RobustSearchCV to `path`; returns the path.
+
+    Args:
+        search: the search; its `optimizer_` knows every score.
+        path: the file to write.
+    """
+    from drbqo_ray.report.facts import About, Snippet, gather
+    from drbqo_ray.report.page import write_report
+
+    optimizer = search.optimizer_
+    name = type(search.estimator).__name__
+    how = HOW_CHOSEN if optimizer.method.report == "completed" else HOW_CHOSEN + SMOOTHED
+    details = [("best_params_", repr(search.best_params_)), ("how it was chosen", how)]
+    if hasattr(search, "best_score_"):
+        details.insert(1, ("best_score_", repr(search.best_score_)))
+    if search.stop_reason_ is not None:
+        details.append(("stopped", search.stop_reason_))
+    about = About(
+        name=f"RobustSearchCV of {name}",
+        objective=f"{search.n_splits_}-fold cross-validation of {name}",
+        method=search.method,
+        budget=search.n_evaluations_,
+        state="finished",
+        details=(*details, ("seed of the optimizer", str(optimizer.seed))),
+        reproduce=(Snippet("Best params", f"estimator.set_params(**{search.best_params_!r})"),),
+    )
+    return write_report(gather(optimizer, about), path)

@@ -1,6 +1,5 @@
 """`DRBQOSearch`: the search of this package as a search algorithm of Ray Tune."""
 
-from drbqo_ray.tune_searcher.callback import RobustValueCallback
-from drbqo_ray.tune_searcher.searcher import DRBQOSearch
+from drbqo_ray.tune_searcher.searcher import DRBQOSearch, RobustValueCallback
 
 __all__ = ["DRBQOSearch", "RobustValueCallback"]

@@ -11,13 +11,10 @@ from typing import Any
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.optimizer.stopping import StopCheck
 from drbqo_ray.records import Observation, Recommendation
-from drbqo_ray.tune_searcher.experiment import KeptTrial
-from drbqo_ray.tune_searcher.ledger import TrialLedger
-from drbqo_ray.tune_searcher.live import LiveTrials
-from drbqo_ray.tune_searcher.points import Pair, StartingPoints
-from drbqo_ray.tune_searcher.problem import TuneProblem
-from drbqo_ray.tune_searcher.results import best, config_in, mean, metric_in
+from drbqo_ray.tune_searcher.problem import Pair, StartingPoints, TuneProblem
+from drbqo_ray.tune_searcher.results import KeptTrial, best, config_in, mean, metric_in
 from drbqo_ray.tune_searcher.space import TuneSpace, decode_small, encode_small
+from drbqo_ray.tune_searcher.trials import LiveTrials, TrialLedger
 
 logger = logging.getLogger(__name__)
 
@@ -80,10 +77,10 @@ class RunningSearch:
         if events is None:
             return None
         fit = stored["last_fit"] and Fit.from_dict(stored["last_fit"])
-        look = stored.get("last_look") and StopCheck.from_dict(stored["last_look"])
+        check = stored.get("last_look") and StopCheck.from_dict(stored["last_look"])
         return RunningSearch(
             problem,
-            TrialLedger(problem.maker(), events, fit, look),
+            TrialLedger(problem.maker(), events, fit, check),
             live,
             deque((config, fold) for config, fold in queue),
             best_so_far,
@@ -93,12 +90,12 @@ class RunningSearch:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain-data form, without the problem and the live trials."""
-        fit, look = self.ledger.optimizer.last_fit, self.ledger.optimizer.last_check
+        fit, check = self.ledger.optimizer.last_fit, self.ledger.optimizer.last_check
         objects = [(*place, encode_small(value)) for place, value in self.objects.items()]
         return {
             "events": self.ledger.events,
             "last_fit": None if fit is None else fit.to_dict(),
-            "last_look": None if look is None else look.to_dict(),
+            "last_look": None if check is None else check.to_dict(),
             "queue": list(self.queue),
             "best": self.best,
             "stopped": self.stopped,

@@ -7,9 +7,8 @@ from pathlib import Path
 from pprint import pformat
 
 from drbqo_ray.errors import NothingObserved, short_repr
-from drbqo_ray.report.about import About, Snippet
-from drbqo_ray.report.facts import gather
-from drbqo_ray.report.file import write_report
+from drbqo_ray.report.facts import About, Snippet, gather
+from drbqo_ray.report.page import write_report
 from drbqo_ray.report.wording import count
 from drbqo_ray.tune_searcher.problem import TuneProblem
 from drbqo_ray.tune_searcher.running import RunningSearch
@@ -80,8 +79,9 @@ def _searcher(problem: TuneProblem) -> str:
     """Code that makes the searcher again; the search space is that of the Tuner."""
     plain = problem.to_dict()
     before, uncertainty = problem.settings["uncertainty"].to_python()
+    folds = list(problem.folds.names) or problem.folds.count
     given = {
-        "n_folds": None if problem.folds.key is None else problem.folds.count,
+        "n_folds": None if problem.folds.key is None else folds,
         "fold_key": problem.folds.key or "fold",
         "metric": problem.metric,
         "mode": problem.mode,

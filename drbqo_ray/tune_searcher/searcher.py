@@ -12,26 +12,24 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Unpack
 
+from ray.tune import Callback
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE, Searcher
 
-from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.errors import InvalidInput, NothingObserved
 from drbqo_ray.optimizer.certainty import Certainty
 from drbqo_ray.optimizer.methods import DEFAULT
-from drbqo_ray.records import Observation, Recommendation
+from drbqo_ray.problem import SettingsWithoutMode, takes_settings
+from drbqo_ray.records import Observation, Recommendation, html_card
 from drbqo_ray.space.space import Space
-from drbqo_ray.tune_searcher.experiment import kept_trials
-from drbqo_ray.tune_searcher.limiter import limited_in_batches
-from drbqo_ray.tune_searcher.live import LiveTrials
-from drbqo_ray.tune_searcher.points import StartingPoints, evaluated
-from drbqo_ray.tune_searcher.problem import TuneProblem
+from drbqo_ray.tune_searcher.problem import StartingPoints, TuneProblem, evaluated
+from drbqo_ray.tune_searcher.results import kept_trials
 from drbqo_ray.tune_searcher.running import NOT_BEGUN, RunningSearch
-from drbqo_ray.tune_searcher.scheduler import warn_of_scheduler
 from drbqo_ray.tune_searcher.space import TuneSpace
 from drbqo_ray.tune_searcher.state import (
     NAMES,
@@ -43,11 +41,11 @@ from drbqo_ray.tune_searcher.state import (
     refusing_damage,
     write_state,
 )
-
-if TYPE_CHECKING:
-    from drbqo_ray.tune_searcher.callback import RobustValueCallback
+from drbqo_ray.tune_searcher.trials import LiveTrials
 
 logger = logging.getLogger(__name__)
+
+ROBUST_VALUE = "robust_value"
 
 
 class DRBQOSearch(Searcher):  # type: ignore[misc]
@@ -56,50 +54,36 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
     Args:
         space: nested dict of domains of Ray Tune, scipy.stats or our own, or a Space. None
             takes the `param_space` of `tune.Tuner`.
-        n_folds: number of folds; the trainable reads its fold, counted from 0, under `fold_key`.
-            None is an ordinary search without folds.
+        n_folds: number of folds, or their names; the trainable reads the number of its fold,
+            counted from 0, under `fold_key`. None is an ordinary search without folds.
         fold_key: key of the fold in the config.
         metric: name of the score in the results, "a/b" if nested; `tune.TuneConfig` may give it.
         mode: "max" or "min"; `tune.TuneConfig` may give it.
-        method: name of a recipe, see `drbqo_ray.optimizer.methods`; "drbqo" is the paper's.
-        uncertainty, seed: see `Optimizer`.
         points_to_evaluate: configs to run first, in order, with or without a fold. What they
             leave out is drawn at random.
         evaluated_rewards: scores of these points, so that they need not be run: a number, a list
             of one number per fold, or None to run the point.
         reported: which of several reports of a trial is its score, the "last" or the "best".
-        stop_when: suggest no more trials once the recommendation is this sure, e.g.
-            "loss < 0.002" or "probability > 0.95", see `Certainty`; None: never.
-        **options: n_initial, kernel, context_rule, reference, sampler, hyperparameters of
-            `Optimizer`.
+        settings: method, uncertainty, seed, stop_when and all else that `Optimizer` takes. Once
+            `stop_when` holds no more trials are suggested.
     """
 
     CKPT_FILE_TMPL = NAMES
 
+    @takes_settings(without=("mode", "cost_aware"), method=DEFAULT)
     def __init__(
         self,
         space: Mapping[str, Any] | Space | None = None,
         *,
-        n_folds: int | None,
+        n_folds: int | Sequence[str] | None,
         fold_key: str = "fold",
         metric: str | None = None,
         mode: Literal["min", "max"] | None = None,
-        method: str = DEFAULT,
-        uncertainty: UncertaintySet | float | str = 1.0,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
         evaluated_rewards: Sequence[Any] | None = None,
-        seed: int = 0,
         reported: Literal["last", "best"] = "last",
-        stop_when: str | None = None,
-        **options: Any,
+        **settings: Unpack[SettingsWithoutMode],
     ) -> None:
-        settings = {
-            "method": method,
-            "uncertainty": uncertainty,
-            "seed": seed,
-            "stop_when": stop_when,
-            **options,
-        }
         problem = TuneProblem.of(space, n_folds, fold_key, reported, settings)
         self._start = StartingPoints.of(points_to_evaluate, evaluated_rewards)
         self._set_problem(problem.with_metric(metric, mode))
@@ -268,6 +252,13 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
             )
         return running
 
+    def _repr_html_(self) -> str:
+        running = self._informed()
+        if running is None:
+            return html_card("DRBQOSearch", [("state", "no trial was suggested yet")])
+        state = self.stop_reason() or "going on"
+        return html_card("DRBQOSearch", [("state", state), *running.ledger.optimizer.describe()])
+
     @property
     def observations(self) -> list[Observation]:
         """The outcomes of all evaluations, in the order they came in."""
@@ -276,8 +267,6 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
 
     def callback(self) -> RobustValueCallback:
         """A Tune callback that adds the robust value to every result."""
-        from drbqo_ray.tune_searcher.callback import RobustValueCallback
-
         return RobustValueCallback(self)
 
     def add_evaluated_point(
@@ -374,3 +363,80 @@ class DRBQOSearch(Searcher):  # type: ignore[misc]
         search.restore_from_dir(str(Path(directory).expanduser()))
         search._live.limit = None
         return search
+
+
+class RobustValueCallback(Callback):  # type: ignore[misc]
+    """Put `robust_value`, that of the config recommended so far, into each result.
+
+    Tune hands a result to its table, its loggers and its `ResultGrid` after the callbacks, so the
+    value appears in all of them, as NaN before there is one. When a trial completes, the entry in
+    the `ResultGrid` is brought up to date with the trial's own score.
+
+    Args:
+        search: the searcher of the same run.
+    """
+
+    def __init__(self, search: DRBQOSearch) -> None:
+        self._search = search
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Add the value to a result that was just reported."""
+        result[ROBUST_VALUE] = self._value()
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Bring the value of the trial's last result up to date."""
+        if ROBUST_VALUE in trial.last_result:
+            trial.last_result[ROBUST_VALUE] = self._value()
+
+    def _value(self) -> float:
+        try:
+            return self._search.recommend().robust_value
+        except NothingObserved:
+            return float("nan")
+        except Exception:
+            logger.exception("The robust value could not be computed.")
+            return float("nan")
+
+
+def limited_in_batches(searcher: Searcher) -> bool:
+    """Whether the wrapper that is calling, e.g. a `ConcurrencyLimiter`, has `batch=True`.
+
+    A limiter hands over its number of trials only, so the wrapper is looked up among the callers.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, Searcher) and getattr(caller, "searcher", None) is searcher:
+            return bool(getattr(caller, "batch", False))
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def scheduler_in_use() -> str | None:
+    """Class name of the scheduler of the Tune run that is calling, None if there is none.
+
+    Tune does not tell a searcher about the scheduler, so the argument `scheduler` of `tune.run`
+    is looked up among the callers.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "run" and frame.f_globals.get("__name__") == "ray.tune.tune":
+            scheduler = frame.f_locals.get("scheduler")
+            return None if scheduler is None else type(scheduler).__name__
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def warn_of_scheduler() -> bool:
+    """Warn if the scheduler compares trials; whether a scheduler was found at all."""
+    name = scheduler_in_use()
+    if name not in (None, "FIFOScheduler"):
+        logger.warning(
+            "%s compares trials with each other, but the trials of DRBQOSearch are scored on"
+            " different folds, so it would favor easy folds. Use FIFOScheduler, the default of"
+            " tune.TuneConfig.",
+            name,
+        )
+    return name is not None

@@ -30,7 +30,7 @@ from drbqo_ray.space.foreign import (
 )
 from drbqo_ray.space.parameters import Choice, Float, Int, Parameter, same
 from drbqo_ray.space.space import Space
-from drbqo_ray.storage.changes import refuse_changes
+from drbqo_ray.storage.journal import refuse_changes
 from drbqo_ray.types import PLAIN, is_plain, plain
 
 Path = tuple[Any, ...]
