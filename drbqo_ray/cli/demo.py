@@ -53,6 +53,7 @@ def main(evaluations: int = EVALUATIONS, seed: int = 0) -> int:
         "robust: score under the worst re-weighting of the folds; mean: under equal weights; "
         "worst fold: lowest score of a fold. The model fills in folds that were not trained."
     )
+    console.print(f"The robust choice is {result.verdict}.")
     return 0
 
 

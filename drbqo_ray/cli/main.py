@@ -1,4 +1,5 @@
-"""The command line: drbqo run | resume | status | report | methods | demo | experiment.
+"""The command line: drbqo demo | run | resume | report | experiment | methods; `cli/runs` has those
+that look at runs on disk.
 
 Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted. A run that can recommend
 nothing has failed. Everything that can be checked is checked before the first fold is trained.
@@ -7,8 +8,8 @@ Heavy modules are imported by the command that needs them, so that help is quick
 
 from __future__ import annotations
 
-import math
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,16 @@ from typing import Any
 
 import click
 
+from drbqo_ray.cli.options import (
+    Duration,
+    FailureLimit,
+    MethodName,
+    NamedValue,
+    Radius,
+    Resource,
+    Seconds,
+)
+from drbqo_ray.cli.runs import COMMANDS, table
 from drbqo_ray.errors import (
     DrbqoError,
     InvalidInput,
@@ -24,82 +35,26 @@ from drbqo_ray.errors import (
     ProblemChanged,
 )
 from drbqo_ray.optimizer import DEFAULT
+from drbqo_ray.records import fold_text
 from drbqo_ray.runtime.terminal import printable, printable_lines
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
 
-class MethodName(click.Choice[str]):
-    """The name of a method; the table of methods is loaded when it is looked at."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names."""
-        from drbqo_ray.optimizer.methods import METHODS
-
-        return tuple(METHODS)
-
-
-class Radius(click.ParamType[Any]):
-    """A chi-square radius >= 0, or "auto"."""
-
-    name = "radius"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        """The number, or "auto"."""
-        if value == "auto":
-            return "auto"
-        try:
-            radius = float(value)
-        except ValueError:
-            radius = math.nan
-        if not 0 <= radius < math.inf:
-            self.fail(f"{value!r} must be a number >= 0, or auto.", param, ctx)
-        return radius
-
-
-class Resource(click.ParamType[Any]):
-    """NAME=AMOUNT."""
-
-    name = "name=amount"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, float]:
-        """The name and the amount."""
-        name, _, text = str(value).partition("=")
-        try:
-            amount = float(text)
-        except ValueError:
-            amount = math.nan
-        if not name.strip() or not 0 < amount < math.inf:
-            self.fail(f"{value!r} must look like A100=1.", param, ctx)
-        return name.strip(), amount
-
-
-class FailureLimit(click.ParamType[Any]):
-    """A number of failures, or "never"."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        """The number, or "never"."""
-        if value == "never":
-            return "never"
-        try:
-            limit = int(value)
-        except ValueError:
-            limit = 0
-        if limit < 1:
-            self.fail(f"{value!r} must be a whole number >= 1, or never.", param, ctx)
-        return limit
-
-
-class Seconds(click.FloatRange):
-    """A time limit."""
-
-    name = "seconds"
+def _time_options() -> list[Any]:
+    return [
+        click.option(
+            "--timeout", type=Seconds(min=0, min_open=True), help="Seconds one fold may take."
+        ),
+        click.option(
+            "--time", type=Duration(), help="Time of the run in all, e.g. 10m; see --at-deadline."
+        ),
+        click.option(
+            "--at-deadline",
+            type=click.Choice(["finish", "stop"]),
+            help="Folds that run when the time is over are finished (the default) or stopped.",
+        ),
+    ]
 
 
 def _shared(command: Any) -> Any:
@@ -114,9 +69,7 @@ def _shared(command: Any) -> Any:
             metavar="NAME=AMOUNT",
             help="Another resource of one fold; may be repeated.",
         ),
-        click.option(
-            "--timeout", type=Seconds(min=0, min_open=True), help="Seconds one fold may take."
-        ),
+        *_time_options(),
         click.option(
             "--max-in-flight",
             type=click.IntRange(min=1),
@@ -165,7 +118,9 @@ def cli() -> None:
 @click.option("--objective", required=True, metavar="MODULE:ATTR", help="What scores a fold.")
 @click.option("--space", metavar="FILE", help="YAML file of the search space.")
 @click.option("--folds", type=click.IntRange(min=2), help="Number of folds.")
-@click.option("--evaluations", type=click.IntRange(min=1), required=True, help="Folds to train.")
+@click.option(
+    "--evaluations", type=click.IntRange(min=1), help="Folds to train; optional with --time."
+)
 @click.option("--radius", type=Radius(), default="1", show_default=True, help='Or "auto".')
 @click.option("--storage", required=True, metavar="DIR", help="Where the journal is kept.")
 @click.option("--name", help="Name of the run below DIR; without it DIR is the run itself.")
@@ -173,12 +128,20 @@ def cli() -> None:
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--stop-when", metavar="RULE", help='Stop early, e.g. "loss < 0.002".')
+@click.option("--warm-start", metavar="DIR", help="An earlier run whose evaluations are kept.")
+@click.option(
+    "--warm-default",
+    type=NamedValue(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What a new parameter was in the earlier run; may be repeated.",
+)
 @_shared
 def run(
     objective: str,
     space: str | None,
     folds: int | None,
-    evaluations: int,
+    evaluations: int | None,
     radius: Any,
     storage: str,
     name: str | None,
@@ -186,19 +149,24 @@ def run(
     mode: str,
     seed: int,
     stop_when: str | None,
+    warm_start: str | None,
+    warm_default: tuple[tuple[str, Any], ...],
     **how: Any,
 ) -> None:
-    """Start a run: train EVALUATIONS single folds and recommend a config.
+    """Start a run: train single folds until EVALUATIONS or TIME are used up, recommend a config.
 
     The objective is called as (config, fold, seed) and returns one number. --space and --folds may
     be left out when it has the attributes `space` and `n_folds`.
     """
+    if evaluations is None and how["time"] is None:
+        raise click.UsageError("Say how long to go on: pass --evaluations, --time, or both.")
     with reported(BAD_USAGE):
         check_new_run(storage, name)
         what = load_problem(objective, space, folds)
         what |= {"method": method, "uncertainty": radius, "mode": mode, "seed": seed}
         what |= {"n_evaluations": evaluations, "storage": storage, "name": name}
         what["stop_when"] = None if stop_when is None else stop_rule(stop_when)
+        what["warm_start"] = warm(warm_start, dict(warm_default))
     execute(objective, what, how)
 
 
@@ -207,13 +175,22 @@ def run(
 @click.option("--name", help="Name of the run below DIR, if it has one.")
 @click.option("--evaluations", type=click.IntRange(min=1), help="New total.")
 @click.option("--stop-when", metavar="RULE", help='Another stop rule, or "never".')
+@click.option("--objective", metavar="MODULE:ATTR", help="The objective you expect it to have.")
+@click.option("--trust", is_flag=True, help="Call the objective it names, whoever wrote DIR.")
 @_shared
 def resume(
-    directory: str, name: str | None, evaluations: int | None, stop_when: str | None, **how: Any
+    directory: str,
+    name: str | None,
+    evaluations: int | None,
+    stop_when: str | None,
+    objective: str | None,
+    trust: bool,
+    **how: Any,
 ) -> None:
     """Go on with the run in DIR from its journal.
 
-    Whatever you do not say stays as it was.
+    Whatever you do not say stays as it was. The objective that the journal names is imported and
+    called: if others can have written DIR, name it with --objective, or pass --trust.
     """
     with reported(BAD_USAGE):
         from drbqo_ray.cli.saved_run import SavedRun, resume_arguments
@@ -224,31 +201,25 @@ def resume(
             what["n_evaluations"] = evaluations
         if stop_when is not None:
             what["stop_when"] = stop_rule(stop_when)
-        if "n_evaluations" not in what:
+        if how["time"] is not None:
+            what |= {"time_budget": how["time"], "cost_aware": True}
+        total, seconds = what.get("n_evaluations"), what.get("time_budget")
+        if total is None and seconds is None:
             raise InvalidInput(
-                "A run needs a number of evaluations.", "none in its journal", "Pass --evaluations."
+                "A run needs a number of evaluations, or a time.",
+                "none in its journal",
+                "Pass --evaluations or --time.",
             )
-        over = saved.over(what["n_evaluations"], what.get("stop_when"))
-        objective = saved.run.problem.objective
+        over = saved.over(total, what.get("stop_when"), seconds)
         if over is None:
-            load(objective)
+            if not trust or objective is not None:
+                saved.check_trusted(objective)
+            load(saved.run.problem.objective)
     if over is None:
-        execute(objective, what, how)
+        execute(saved.run.problem.objective, what, how)
     else:
         click.echo(f"drbqo: nothing to do: {printable(over)}", err=True)
-        conclude(saved.result())
-
-
-@cli.command()
-@click.argument("directory", metavar="DIR")
-@click.option("--name", help="Name of the run below DIR, if it has one.")
-def status(directory: str, name: str | None) -> None:
-    """Show what the journal in DIR says; works while the run is under way."""
-    with reported(BAD_USAGE):
-        from drbqo_ray.cli.saved_run import SavedRun
-
-        for line in SavedRun.read(directory, name).lines():
-            click.echo(line)
+        conclude(saved.uploaded_result())
 
 
 @cli.command()
@@ -264,12 +235,13 @@ def status(directory: str, name: str | None) -> None:
 def report(directory: str, name: str | None, out: str | None, watch: bool, port: int) -> None:
     """Make one offline HTML page of the run in DIR; works while the run is under way."""
     with reported(BAD_USAGE):
-        from drbqo_ray.cli import report_command
+        from drbqo_ray.cli.saved_run import SavedRun
 
+        saved = SavedRun.read(directory, name)
         if watch:
-            report_command.watch(directory, name, port)
+            saved.watch_report(port)
         else:
-            click.echo(report_command.write(directory, name, out))
+            click.echo(saved.write_report(out))
 
 
 @cli.command()
@@ -277,10 +249,19 @@ def methods() -> None:
     """List the methods that --method takes."""
     from drbqo_ray.optimizer.methods import METHODS
 
-    for name, method in METHODS.items():
-        click.echo(
-            f"{name:<16}{method.config_rule.name:<15}{method.context_rule.name:<10}{method.report}"
+    heads = ("method", "picks configs by", "picks folds by", "recommends by", "")
+    rows = [
+        (
+            name,
+            method.config_rule.name,
+            method.context_rule.name,
+            method.report,
+            "default" if name == DEFAULT else "",
         )
+        for name, method in METHODS.items()
+    ]
+    for line in table(heads, rows):
+        click.echo(line)
 
 
 @cli.command()
@@ -317,11 +298,12 @@ def check_new_run(storage: str, name: str | None) -> None:
     from drbqo_ray.storage.location import find_location
 
     place = find_location(storage, name)
-    if place.remote is None and (place.directory / JOURNAL).exists():
+    mirror = place.mirror()
+    if (place.directory / JOURNAL).exists() or (mirror is not None and mirror.exists()):
         raise InvalidInput(
-            "A new run needs a directory without a run.",
-            str(place.directory),
-            f"Go on with `drbqo resume {place.directory}`, or choose another --storage.",
+            "A new run needs a directory or an address without a run.",
+            place.address,
+            f"Go on with `{place.resume_command}`, or choose another --storage.",
         )
 
 
@@ -373,6 +355,20 @@ def load(objective: str) -> Any:
     return load_objective(objective)
 
 
+def warm(directory: str | None, defaults: dict[str, Any]) -> Any:
+    """The earlier run to start from, None without one; InvalidInput when there is no run."""
+    if directory is None:
+        if defaults:
+            raise InvalidInput(
+                "--warm-default goes with --warm-start.", sorted(defaults), "Pass --warm-start DIR."
+            )
+        return None
+    from drbqo_ray.storage.listing import find_run
+    from drbqo_ray.storage.warm_start import WarmStart
+
+    return WarmStart(find_run(directory).directory, defaults=defaults)
+
+
 def stop_rule(text: str) -> str | None:
     """The stop rule if it can be read, None for "never"."""
     from drbqo_ray.optimizer.stopping import StopRule
@@ -389,12 +385,19 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
         check_address(how["backend"])
         if how["address"] is not None and how["backend"] == "ray":
             from drbqo_ray.runtime.display import waiting
+            from drbqo_ray.runtime.executor import notice_lost_hosts
 
+            notice_lost_hosts()
             with waiting(f"joining Ray at {how['address']}", not how["quiet"]):
-                from drbqo_ray.runtime.cluster_access import connect
+                from drbqo_ray.runtime.ray_cluster import connect
 
                 connect(how["address"], how["insecure"])
         make_storage(what["storage"], what["name"])
+        if not how["quiet"]:
+            from drbqo_ray.storage.location import find_location
+
+            again = resume_command(find_location(what["storage"], what["name"]), objective)
+            click.echo(f"drbqo: whatever happens, go on with `{printable(again)}`", err=True)
     with reported(FAILED), left_at_once():
         from drbqo_ray.runtime.run import run as start
 
@@ -406,7 +409,7 @@ def execute(objective: str, what: dict[str, Any], how: dict[str, Any]) -> None:
             backend=how["backend"],
             **what | limits(how),
         )
-    conclude(result)
+    conclude(result, objective)
 
 
 def check_address(backend: str) -> None:
@@ -430,28 +433,54 @@ def limits(how: dict[str, Any]) -> dict[str, Any]:
         "resources": needs or None,
         "max_in_flight": how["max_in_flight"],
         "timeout_seconds": how["timeout"],
+        "time_budget": how["time"],
+        "at_deadline": how["at_deadline"],
         "max_consecutive_failures": how["max_consecutive_failures"],
     }
     given = {name: value for name, value in found.items() if value is not None}
     return {name: None if value == "never" else value for name, value in given.items()}
 
 
-def conclude(result: Any) -> None:
-    """Print the result, and end with the exit code that says how the run ended."""
+def conclude(result: Any, objective: str | None = None) -> None:
+    """Print the result, and end with the exit code that says how the run ended.
+
+    Args:
+        result: the result of a run.
+        objective: its name, for the command that goes on from an object store.
+    """
     from drbqo_ray.cli.saved_run import coverage_line, recommendation_lines
 
-    click.echo(f"run        {printable(result.storage)}")
+    click.echo(f"run        {printable(result.address)}")
     if result.stop_reason is not None:
         click.echo(f"stopped    {printable(result.stop_reason)}")
     click.echo(coverage_line(result.coverage))
-    for line in recommendation_lines(result.recommendation, result.certainty):
+    expects = result.forecast if result.context_names else None
+    for line in recommendation_lines(result.recommendation, result.certainty, expects):
         click.echo(line)
+    if result.not_uploaded is not None:
+        click.echo(f"copy       {printable_lines(result.not_uploaded)}")
+    again = resume_command(result, objective)
     if result.stopped == "interrupted":
-        click.echo(f"drbqo: interrupted; go on with `drbqo resume {result.storage}`", err=True)
+        click.echo(f"drbqo: interrupted; go on with `{printable(again)}`", err=True)
         raise SystemExit(INTERRUPTED)
     if result.recommendation is None:
         click.echo(f"drbqo: {printable_lines(nothing_recommended(result))}", err=True)
         raise SystemExit(FAILED)
+    if result.not_uploaded is not None:
+        click.echo(
+            "drbqo: the run is done, but its copy in the object store is not whole;"
+            f" `{printable(again)}` uploads what is missing",
+            err=True,
+        )
+        raise SystemExit(FAILED)
+
+
+def resume_command(run: Any, objective: str | None) -> str:
+    """The command that goes on with a run, given by its location or its result."""
+    again = f"drbqo resume {shlex.quote(run.address)}"
+    if run.remote is not None and objective is not None:
+        again += f" --objective {shlex.quote(objective)}"
+    return again
 
 
 def nothing_recommended(result: Any) -> str:
@@ -460,7 +489,8 @@ def nothing_recommended(result: Any) -> str:
     why = "nothing can be recommended: every config has a failed fold."
     if first is None:
         return why
-    where = f"evaluation {first.id} (fold {first.context}, {first.config})"
+    fold = fold_text(first.context, result.context_names)
+    where = f"evaluation {first.id} ({fold}, {first.config})"
     return f"{why} The first failure was {where}:\n{first.reason}"
 
 
@@ -486,6 +516,10 @@ def left_at_once() -> Iterator[None]:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(INTERRUPTED)
+
+
+for command in COMMANDS:
+    cli.add_command(command)
 
 
 def main() -> None:

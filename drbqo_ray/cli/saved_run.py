@@ -8,30 +8,29 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer.certainty import COVERAGE, Certainty
-from drbqo_ray.records import BAND, Recommendation
-from drbqo_ray.runtime.coverage import Coverage
-from drbqo_ray.runtime.display import duration
-from drbqo_ray.runtime.result import Result, result_of_replay
-from drbqo_ray.runtime.terminal import error_line, printable
-from drbqo_ray.storage.journal import JOURNAL
-from drbqo_ray.storage.location import RunLocation, find_location
-from drbqo_ray.storage.mirror import ObjectStoreMirror
-from drbqo_ray.storage.stored_run import ReplayedRun, how_sure, read_run, recommend
+import click
 
-RESUMED = (
-    "n_evaluations",
-    "resources",
-    "max_in_flight",
-    "timeout_seconds",
-    "max_retries",
-    "max_consecutive_failures",
-    "stop_when",
-)
+from drbqo_ray.errors import InvalidInput
+from drbqo_ray.optimizer.certainty import COVERAGE, Certainty, Forecast
+from drbqo_ray.problem import CHANGEABLE, Limits
+from drbqo_ray.records import BAND, Recommendation
+from drbqo_ray.runtime.display import counts_by_name, duration
+from drbqo_ray.runtime.result import Result, result_of_replay
+from drbqo_ray.runtime.status import Coverage
+from drbqo_ray.runtime.terminal import error_line, printable, printable_lines
+from drbqo_ray.storage.directory import written_by_others
+from drbqo_ray.storage.journal import JOURNAL
+from drbqo_ray.storage.listing import find_run
+from drbqo_ray.storage.location import RunLocation, upload_missing
+from drbqo_ray.storage.stored_run import ReplayedRun, foresee, how_sure, read_run, recommend
+
+REPORT = "report.html"
+PAUSE_SECONDS = 1.0
+RESUMED = (*(one.name for one in fields(Limits)), *CHANGEABLE)
 """Settings of the last session that the next one keeps."""
 
 
@@ -53,7 +52,7 @@ class SavedRun:
 
         A directory that holds one run and is none itself stands for that run.
         """
-        place = _find(find_location(storage, name, resume=True))
+        place = find_run(storage, name)
         return SavedRun(place, read_run(place.directory))
 
     def lines(self) -> Iterator[str]:
@@ -64,26 +63,63 @@ class SavedRun:
         budget = run.session.get("n_evaluations")
         done = f"{len(run.outcomes)}" + ("" if budget is None else f" of {budget}")
         counts = Counter(outcome.context for outcome in run.outcomes.values())
-        folds = " ".join(str(counts[fold]) for fold in range(run.optimizer.n_contexts))
-        yield f"run        {printable(directory)}"
+        names, every = run.optimizer.context_names, range(run.optimizer.n_contexts)
+        tally = [counts[fold] for fold in every]
+        folds = counts_by_name(names, tally) if names else " ".join(map(str, tally))
+        yield f"run        {printable(self.place.address)}"
         yield f"objective  {printable(run.problem.objective)}"
         yield f"state      {self._state()}, last record {duration(age)} ago"
         yield f"counts     {done} done, {len(failed)} failed, {len(run.pending)} pending"
         if run.stop_when is not None:
             yield f"stop when  {printable(run.stop_when)}"
-        yield f"time       {duration(run.seconds)}"
+        limit = run.session.get("time_budget")
+        most = "" if limit is None else f" of {duration(limit)}"
+        yield f"time       {duration(run.seconds)}{most}"
         yield f"per fold   {folds}"
-        yield coverage_line(Coverage.of(run.optimizer.observations, run.optimizer.n_contexts))
-        yield from recommendation_lines(recommend(run.optimizer), how_sure(run.optimizer))
+        yield coverage_line(Coverage.of(run.optimizer.observations, len(every), names))
+        expects = foresee(run.optimizer) if names else None
+        best, sure = recommend(run.optimizer), how_sure(run.optimizer)
+        yield from recommendation_lines(best, sure, expects)
         if failed:
             yield f"failure    evaluation {failed[-1].id}: {error_line(failed[-1].reason)}"
+        if self.not_uploaded is not None:
+            yield f"copy       {printable_lines(self.not_uploaded)}"
 
-    def over(self, n_evaluations: int, stop_when: str | None) -> str | None:
-        """Why there is nothing left to do with this budget and stop rule, None when there is."""
+    def check_trusted(self, named: str | None) -> None:
+        """Raise InvalidInput unless the user vouches for the objective that the journal names.
+
+        He does so by naming it himself, or by being the only one who can have written the journal.
+        """
+        objective = self.run.problem.objective
+        if named is not None and named != objective:
+            raise InvalidInput(
+                "A run is resumed with the objective it was started with.",
+                named,
+                f"The journal names {printable(objective)}.",
+            )
+        if named is not None:
+            return
+        others = written_by_others(self.place.directory, JOURNAL)
+        if self.place.remote is not None:
+            others = f"{self.place.address}, a store that does not say who wrote it"
+        if others is not None:
+            raise InvalidInput(
+                "Resuming a run calls the objective its journal names, so it must be yours alone.",
+                others,
+                f"It names {printable(objective)}: if that is what you want to run, pass"
+                f" --objective {printable(objective)}, or --trust.",
+            )
+
+    def over(
+        self, n_evaluations: int | None, stop_when: str | None, time_budget: float | None = None
+    ) -> str | None:
+        """Why there is nothing left to do with these budgets and stop rule, None when there is."""
         done, reason = len(self.run.outcomes), self.run.stop_reason
         if self.run.is_sure(stop_when):
             return f"{reason}. To go on, pass another --stop-when, or never."
-        if done >= n_evaluations:
+        if self.run.is_late(time_budget):
+            return f"{reason}. To go on, pass --time with a longer time in all."
+        if n_evaluations is not None and done >= n_evaluations:
             return (
                 f"{done} of {n_evaluations} evaluations are done. To go on, pass --evaluations with"
                 f" a new total above {done}."
@@ -94,29 +130,51 @@ class SavedRun:
         """The result of the run as it stands."""
         return result_of_replay(self.place, self.run)
 
+    def uploaded_result(self) -> Result:
+        """The result, once what the copy in an object store lacks was uploaded."""
+        return result_of_replay(self.place, self.run, not_uploaded=upload_missing(self.place))
+
+    @property
+    def not_uploaded(self) -> str | None:
+        """What a copy in an object store lacks, None when it is whole or there is none."""
+        mirror = self.place.mirror()
+        return None if mirror is None else mirror.look()
+
+    def write_report(self, out: str | None) -> Path:
+        """Write the page of the run, into its directory by default; returns where it is."""
+        from drbqo_ray.report.page import write_report
+        from drbqo_ray.runtime.run_report import run_facts
+
+        path = self.place.directory / REPORT if out is None else out
+        return write_report(run_facts(self.run, self.place.name), path)
+
+    def watch_report(self, port: int) -> None:
+        """Serve the page of the run on this machine until Ctrl-C."""
+        from drbqo_ray.report.page import render_page
+        from drbqo_ray.report.watch import PageServer
+        from drbqo_ray.runtime.run_report import journal_facts
+
+        directory, name = self.place.directory, self.place.name
+
+        def version() -> str:
+            found = (directory / JOURNAL).stat()
+            return f"{found.st_size}-{found.st_mtime_ns}"
+
+        server = PageServer(version, lambda w: render_page(journal_facts(directory, name), w), port)
+        click.echo(f"report of {printable(self.place.address)} on {server.url} (Ctrl-C ends)")
+        try:
+            while True:
+                time.sleep(PAUSE_SECONDS)
+        except KeyboardInterrupt:
+            click.echo("drbqo: stopped")
+        finally:
+            server.close()
+
     def _state(self) -> str:
         if self.run.stopped is None:
             return "under way or cut off"
         why = self.run.stop_reason
         return printable(self.run.stopped + ("" if why is None else f", {why}"))
-
-
-def _find(place: RunLocation) -> RunLocation:
-    if place.remote is not None and not (place.directory / JOURNAL).exists():
-        ObjectStoreMirror(place.remote, place.name, place.directory).restore()
-    if (place.directory / JOURNAL).is_file():
-        return place
-    below = sorted(path.parent for path in place.directory.glob(f"*/{JOURNAL}"))
-    if len(below) == 1:
-        return RunLocation(below[0], below[0].name)
-    if below:
-        names = [path.name for path in below]
-        raise InvalidInput("The directory must hold one run.", names, "Choose one by --name.")
-    raise InvalidInput(
-        f"The directory of a run holds a {JOURNAL}.",
-        str(place.directory),
-        "Pass the --storage of a run, and its --name if it has one.",
-    )
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -125,9 +183,11 @@ def coverage_line(coverage: Coverage) -> str:
 
 
 def recommendation_lines(
-    found: Recommendation | None, certainty: Certainty | None = None
+    found: Recommendation | None,
+    certainty: Certainty | None = None,
+    forecast: Forecast | None = None,
 ) -> Iterator[str]:
-    """A recommendation and how sure it is, line by line."""
+    """A recommendation, what to expect of it in a new context, and how sure it is, line by line."""
     if found is None:
         yield "best       none: no config has a score and no failed fold"
         return
@@ -137,19 +197,19 @@ def recommendation_lines(
     for name, value in found.config.items():
         text = f"{value:.8g}" if isinstance(value, float) else value
         yield f"           {printable(name, 40):<{width}} = {printable(text)}"
+    if forecast is not None:
+        yield f"forecast   {forecast}"
     if certainty is not None:
-        yield f"certainty  {in_words(certainty)}"
+        yield f"verdict    {certainty.verdict}"
+        yield f"value      {value_in_words(certainty)}"
 
 
-def in_words(certainty: Certainty) -> str:
-    """How sure a recommendation is, as one line."""
+def value_in_words(certainty: Certainty) -> str:
+    """Where the robust value of a recommendation lies, as one line."""
     low, high = certainty.interval
-    between = f"{low:.4g} to {high:.4g} ({COVERAGE:.0%})"
-    value = between if low < high else f"{low:.4g} by its own scores"
-    return (
-        f"best of those seen with probability {certainty.probability:.2f}; robust value {value};"
-        f" expected loss of stopping {certainty.loss:.2g}"
-    )
+    if low < high:
+        return f"robust value {low:.4g} to {high:.4g} ({COVERAGE:.0%})"
+    return f"robust value {low:.4g} by its own scores"
 
 
 def resume_arguments(saved: SavedRun) -> dict[str, Any]:

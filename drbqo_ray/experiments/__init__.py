@@ -2,6 +2,6 @@
 
     presets -> cells (problem x trace x radius x seed) -> grid on Ray -> journals -> CSV -> figures
 
-Methods that differ only in what they report share one trace: the journal of a trace holds the
-point that each report rule picks at each step.
+Methods that differ only in what they report share one trace, and a trace at one radius with one
+seed is one run: see `cell`.
 """

@@ -10,12 +10,11 @@ from pathlib import Path
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.experiments.cell import cells_of
 from drbqo_ray.experiments.grid import run_grid
-from drbqo_ray.experiments.optimum import RobustOptimum, find_optimum
 from drbqo_ray.experiments.presets import Preset, difference, find_preset, members
 from drbqo_ray.experiments.problems import FoldProblem, open_problem
 from drbqo_ray.experiments.provenance import provenance
 from drbqo_ray.experiments.results import RUN, read_results, write_results
-from drbqo_ray.experiments.synthetic import find_surface
+from drbqo_ray.experiments.synthetic import RobustOptimum, find_optimum, find_surface
 
 DEFAULT_STORAGE = "drbqo-experiments"
 
@@ -80,8 +79,7 @@ def run_experiment(preset: Preset, storage: Path, folder: Path, command: str) ->
 
 def draw(presets: list[Preset], folders: list[Path], folder: Path) -> None:
     """Write the tables of each experiment, and the figure of them all, from the CSV files."""
-    from drbqo_ray.experiments.figures.logistic import draw_logistic
-    from drbqo_ray.experiments.figures.panels import draw_errors, draw_surfaces, draw_svm
+    from drbqo_ray.experiments.figures import draw_errors, draw_logistic, draw_surfaces, draw_svm
     from drbqo_ray.experiments.table import write_tables
 
     parts = [read_results(place) for place in folders]

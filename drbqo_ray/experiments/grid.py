@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drbqo_ray.errors import DrbqoError, JournalLocked, RunFailed
-from drbqo_ray.experiments.cell import Cell, run_cell
-from drbqo_ray.experiments.journals import is_finished
+from drbqo_ray.experiments.cell import Cell, is_finished, run_cell
 from drbqo_ray.threads import limit_threads
 
 LOCK_PATIENCE_SECONDS = 60.0
@@ -53,7 +52,7 @@ def run_grid(cells: list[Cell], storage: Path) -> None:
 def _on_ray(cells: list[Cell], storage: Path) -> dict[str, str]:
     import ray
 
-    from drbqo_ray.runtime.connection import connection
+    from drbqo_ray.runtime.ray_cluster import connection
 
     failures: dict[str, str] = {}
     with connection():

@@ -50,7 +50,7 @@ class Judgment:
     test_error: float | None = None
 
 
-class Problem(Protocol):
+class Opened(Protocol):
     """One problem, opened for one seed."""
 
     @property
@@ -130,7 +130,7 @@ def open_problem(spec: ProblemSpec, seed: int) -> SurfaceProblem | FoldProblem:
     return FoldProblem(spec, seed)
 
 
-def initial_pairs(problem: Problem, seed: int, count: int) -> list[tuple[Config, int]]:
+def initial_pairs(problem: Opened, seed: int, count: int) -> list[tuple[Config, int]]:
     """The uniformly random pairs (config, context) that every method starts from."""
     n = problem.contexts if isinstance(problem.contexts, int) else len(problem.contexts)
     random = np.random.RandomState(1000 + seed)

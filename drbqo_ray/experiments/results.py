@@ -33,12 +33,17 @@ import numpy as np
 
 from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.experiments.cell import Cell, cells_of
-from drbqo_ray.experiments.journals import FinishedCell, read_cell
-from drbqo_ray.experiments.optimum import RobustOptimum
+from drbqo_ray.experiments.cell import (
+    Cell,
+    FinishedCell,
+    cells_of,
+    read_cell,
+    report_label,
+    trace_of,
+)
 from drbqo_ray.experiments.presets import Preset
 from drbqo_ray.experiments.problems import Judgment
-from drbqo_ray.experiments.series import report_label, trace_of
+from drbqo_ray.experiments.synthetic import RobustOptimum
 from drbqo_ray.types import Array
 
 METRICS = ("mean", "robust", "regret", "test_error")
@@ -99,7 +104,7 @@ def write_results(
                     writer.writerows([method, f"{radius:g}", seed, *row] for row in rows)
     if preset.experiment == "logistic":
         _write_trajectory(preset, cells, folder)
-    return sorted({cell.commit or "not recorded" for cell in cells.values()})
+    return sorted({cell.commit for cell in cells.values()})
 
 
 @contextmanager

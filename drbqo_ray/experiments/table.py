@@ -1,7 +1,8 @@
-"""Tables of an experiment at its last step, as Markdown and LaTeX.
+"""Tables of an experiment at its last step, as Markdown and LaTeX, and the statistics in them.
 
 `rows_of` gives one row per method and radius: the chosen metric as reported, the best so far,
-and the paired difference to DRBQO at the same radius on the same seeds.
+and the paired difference to DRBQO at the same radius on the same seeds. The paper gives 96 %
+intervals; ours use Student's t.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import t as student
 
-from drbqo_ray.experiments.metrics import Interval, best_so_far, interval, log_regret, paired
-from drbqo_ray.experiments.results import (
-    Results,
-)
+from drbqo_ray.experiments.results import Results
 from drbqo_ray.types import Array
 
+CONFIDENCE = 0.96
+LEAST_REGRET = 1e-10
 OURS = "drbqo"
 LABELS = {
     "regret": "log10 regret",
@@ -25,6 +26,43 @@ LABELS = {
     "test_error": "test error (%)",
 }
 _LARGER_IS_BETTER = {"robust": True, "mean": True, "regret": False, "test_error": False}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds and half the width of its interval; numbers or arrays over t."""
+
+    mean: Array
+    half: Array
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether a single interval lies on one side of 0."""
+        return bool(np.abs(self.mean) > self.half)
+
+
+def interval(samples: Array) -> Interval:
+    """Mean and 96 % interval over the seeds, the first axis of samples (seeds, ...)."""
+    n = len(samples)
+    deviation = np.std(samples, axis=0, ddof=1) if n > 1 else np.full(samples.shape[1:], np.nan)
+    factor = float(student.ppf(0.5 + CONFIDENCE / 2, n - 1)) if n > 1 else np.nan
+    return Interval(np.mean(samples, axis=0), factor * deviation / np.sqrt(n))
+
+
+def paired(first: Array, second: Array) -> Interval:
+    """Interval of first - second, both (seeds, ...), seed by seed."""
+    return interval(first - second)
+
+
+def best_so_far(values: Array, larger_is_better: bool) -> Array:
+    """The best value up to each t of (seeds, horizon + 1)."""
+    pick = np.maximum if larger_is_better else np.minimum
+    return np.asarray(pick.accumulate(values, axis=1))
+
+
+def log_regret(regret: Array) -> Array:
+    """log10 of regrets; below 1e-10 all count the same."""
+    return np.asarray(np.log10(np.maximum(regret, LEAST_REGRET)))
 
 
 @dataclass(frozen=True)

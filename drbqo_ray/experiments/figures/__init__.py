@@ -1,1 +1,0 @@
-"""The figures of the paper, drawn from the CSV files of an experiment alone."""
