@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -17,26 +16,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import Line, read_lines, save_table
+from benchmarks.table import read_lines, save_table
 from drbqo_ray.experiments.provenance import provenance
 
 # name -> module and arguments; {out} is the directory of results
 JOBS: dict[str, list[str]] = {
-    "suggestion": ["bench_suggestion"],
+    "suggestion": ["speed.suggestion"],
     "scale": ["bench_scale"],
     "simulate": ["simulate", "--check"],
-    "quality": ["bench_quality", "--out", "{out}/quality"],
-    "model": ["bench_model"],
-    "runtime": ["bench_runtime"],
-    "journal": ["bench_journal"],
-    "threads": ["bench_threads"],
-    "worst_case": ["bench_worst_case"],
-    "logistic": ["bench_logistic"],
-    "cnn": ["bench_cnn"],
-    "search_cv": ["bench_search_cv"],
-    "tune": ["bench_tune"],
+    "quality": ["quality", "--out", "{out}/quality"],
+    "model": ["quality.model"],
+    "logistic": ["quality.logistic"],
+    "stability": ["quality.stability"],
+    "environments": ["quality.environments"],
+    "runtime": ["runtime.overhead"],
+    "journal": ["runtime.journal"],
+    "search_cv": ["runtime.adapters", "search_cv"],
+    "tune": ["runtime.adapters", "tune"],
+    "threads": ["speed.pieces", "threads"],
+    "worst_case": ["speed.pieces", "worst_case"],
+    "cnn": ["speed.pieces", "cnn"],
+    "optuna_pruner": ["quality.optuna_pruner"],
 }
-WITHOUT_LINES = ("search_cv", "tune")
 LIBRARIES = (
     "numpy",
     "scipy",
@@ -57,8 +58,7 @@ def run_job(name: str, out: Path) -> bool:
     lines.unlink(missing_ok=True)
     module, *options = [part.format(out=out) for part in JOBS[name]]
     command = [sys.executable, "-m", f"benchmarks.{module}", *options]
-    if name not in WITHOUT_LINES:
-        command += ["--save", str(lines)]
+    command += ["--save", str(lines)]
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
     with (
         open(log, "w", encoding="utf-8") as file,
@@ -70,12 +70,7 @@ def run_job(name: str, out: Path) -> bool:
         for text in job.stdout:
             print(text, end="", flush=True)
             file.write(text)
-    if name not in WITHOUT_LINES:
-        return lines.exists() and len(read_lines(lines)) > 0 and not _crashed(log)
-    said = log.read_text("utf-8").strip().splitlines() or ["nothing"]
-    verdict = Line(name, "bounds missed", "", job.returncode, "", most=0, note=said[-1])
-    lines.write_text(json.dumps(vars(verdict)) + "\n", "utf-8")
-    return not _crashed(log)
+    return lines.exists() and len(read_lines(lines)) > 0 and not _crashed(log)
 
 
 def _crashed(log: Path) -> bool:
@@ -106,7 +101,7 @@ def _processor() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"))
     parser.add_argument("--only", nargs="+", choices=JOBS, default=list(JOBS))
     args = parser.parse_args()

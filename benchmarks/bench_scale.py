@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.steppers import Ours
+from benchmarks.speed.suggestion import Ours
 from benchmarks.table import Line, add_save_option, mean_interval, publish, ratio
 from drbqo_ray.core import surrogate
 from drbqo_ray.core.surrogate import Fit

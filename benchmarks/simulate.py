@@ -1,15 +1,15 @@
-"""How busy W workers are kept, and what they find: a simulation with the real optimizer.
+"""How busy W workers are kept, and what they find: a simulation of real runs.
 
     OMP_NUM_THREADS=1 python -m benchmarks.simulate [--workers 2 16 64 512 4096] [--check]
 
-The farm of `benchmarks.farm` runs 20 evaluations per worker of the logistic problem. Every ask and
-tell is made by a real `Optimizer`; its CPU time goes on the simulated clock. Folds take no real
-time: how long one runs is drawn from a distribution, by the seed of its suggestion. Utilisation is
-time in folds over workers x time, from the first start to the last; what is lost when a run ends
-and slots have no more work is in the note.
+The slots of `benchmarks.farm` run 20 evaluations per worker of the logistic problem, by the
+coordinator, the session and the loop of `drbqo_ray.runtime`. The CPU time of its thoughts goes on
+the simulated clock. Folds take no real time: how long one runs is drawn from a distribution, by the
+seed of its suggestion. Utilization is time in folds over workers x time, from the first start to
+the last; what is lost when a run ends and slots have no more work is in the note.
 
-The driver's own costs were measured with real Ray by `benchmarks.bench_runtime`. With --check a run
-on real Ray, two slots and short folds that sleep, is set beside its simulation: their utilisation
+The driver's own costs were measured with real Ray by `benchmarks.runtime`. With --check a run
+on real Ray, two slots and short folds that sleep, is set beside its simulation: their utilization
 must agree to 2 points. There the optimizer is timed by the wall clock, as the real run has it.
 """
 
@@ -18,47 +18,29 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
 import drbqo_ray as dr
-from benchmarks.farm import Farm, Job, Log
+from benchmarks.farm import Costs, Log, Seconds, SimulatedExecutor, run_simulated
 from benchmarks.table import Line, add_save_option, publish
-from drbqo_ray.core.surrogate import Fit
-from drbqo_ray.experiments.optimum import find_optimum, robust_values
-from drbqo_ray.experiments.synthetic import find_surface
-from drbqo_ray.runtime.background_fit import SMALL
-from drbqo_ray.runtime.coordinator import BATCH
+from drbqo_ray.experiments.synthetic import find_optimum, find_surface, robust_values
+from drbqo_ray.problem import Limits, Problem
+from drbqo_ray.runtime.coordinator import Plan
+from drbqo_ray.storage.location import RunLocation
 
 RADIUS = 1.0
 SURFACE = find_surface("logistic")
 LEAST = {64: 99.0, 512: 97.0, 4096: 90.0}
 AGREEMENT = 2.0
-Clock = Callable[[], float]
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What the runtime itself takes, as `bench_runtime` measures it on two cores.
-
-    Attributes:
-        start: seconds of the driver for one evaluation, if nothing else held it up.
-        latency: seconds from there to the beginning of the evaluation. Two slots that are filled
-            in turn give 1 / overhead evaluations a second, so a slot stands empty for twice the
-            overhead: once in the driver's hands, once on the way.
-        turn: seconds of one turn of its loop, for each evaluation under way.
-        flush: seconds of one flush of the journal.
-    """
-
-    start: float = 0.005
-    latency: float = 0.005
-    turn: float = 3e-6
-    flush: float = 0.002
 
 
 @dataclass(frozen=True)
@@ -93,81 +75,24 @@ def space() -> dr.Space:
     return dr.Space({f"x{k}": dr.Float(SURFACE.low, SURFACE.high) for k in range(SURFACE.d)})
 
 
-def score(config: dict[str, float], fold: int) -> float:
+def score(config: Mapping[str, Any], fold: int) -> float:
     x = np.array([list(config.values())])
     return float(SURFACE.values(x)[0, fold])
 
 
-class MeasuredOptimizer:
-    """A real optimizer as the mind of a farm; its CPU seconds are what a thought takes, or those
-    of another clock.
-
-    Fits are made as `BackgroundFit` has them: they start when one is due, run on a core of their
-    own, and are put into use by the first ask after their end. What an ask has to compute anew with
-    other hyperparameters is part of that ask.
-    """
-
-    def __init__(
-        self, slots: int, times: FoldTimes, seed: int, clock: Clock = time.process_time
-    ) -> None:
-        self.optimizer = dr.Optimizer(space(), SURFACE.samples, uncertainty=RADIUS, seed=seed)
-        self.fitting = 0.0
-        self.longest = 0.0
-        self._times, self._clock = times, clock
-        self._beside = slots > 1
-        self._fit: tuple[float, Fit] | None = None
-
-    def tell(self, jobs: Sequence[Job]) -> float:
-        scores = [score(job.content.config, job.content.context) for job in jobs]
-        start = self._clock()
-        for job, value in zip(jobs, scores, strict=True):
-            self.optimizer.tell(job.content.id, value)
-        return self._clock() - start
-
-    def ask(self, count: int, now: float) -> tuple[list[Job], float]:
-        self._follow(now)
-        start = self._clock()
-        made = self.optimizer.ask(min(count, BATCH))
-        took = self._clock() - start
-        self.longest = max(self.longest, took)
-        return [Job(s.id, self._times(s.seed), s) for s in made], took
-
-    def _follow(self, now: float) -> None:
-        """`BackgroundFit.follow` by the simulated clock."""
-        model = self.optimizer.model
-        last = model.last_fit
-        model.fits_in_background = self._beside and last is not None and last.size >= SMALL
-        if not model.fits_in_background:
-            return
-        if self._fit is not None:
-            if now < self._fit[0]:
-                return
-            model.last_fit = self._fit[1]
-            self._fit = None
-        job = model.fit_job()
-        if job is not None:
-            start = self._clock()
-            found = job()
-            took = self._clock() - start
-            self.fitting += took
-            self._fit = (now + took, found)
-
-    @property
-    def regret(self) -> float:
-        """How far the robust value of the recommendation is below the best one."""
-        self.optimizer.model.fits_in_background = False
-        x = np.array([list(self.optimizer.recommend().config.values())])
-        found = float(robust_values(SURFACE, x, RADIUS)[0])
-        return find_optimum(SURFACE, RADIUS).value - found
-
-
 @dataclass(frozen=True)
 class Simulated:
-    """What came of one simulation: its log, the regret of its recommendation, and the mind."""
+    """What came of one simulation.
+
+    Attributes:
+        log: what happened when.
+        result: the result of the run.
+        regret: how far the robust value of the recommendation is below the best one.
+    """
 
     log: Log
+    result: dr.Result
     regret: float
-    mind: MeasuredOptimizer
 
 
 def simulate(
@@ -176,38 +101,44 @@ def simulate(
     times: FoldTimes,
     seed: int,
     costs: Costs | None = None,
-    clock: Clock = time.process_time,
+    processor: Seconds = time.thread_time,
 ) -> Simulated:
     """One run of `per_worker` evaluations on each of `workers` slots."""
-    costs = costs or Costs()
-    mind = MeasuredOptimizer(workers, times, seed, clock)
-    log = Farm(
-        workers,
-        workers * per_worker,
-        mind,
-        costs.start,
-        costs.turn * workers,
-        costs.flush,
-        costs.latency,
-    ).run()
-    return Simulated(log, mind.regret, mind)
+
+    def objective(config: Mapping[str, Any], fold: int, seed: int) -> float:
+        return score(config, fold)
+
+    settings = {"method": "drbqo", "uncertainty": RADIUS, "mode": "max", "seed": seed}
+    executor = SimulatedExecutor(objective, workers, times, costs, processor)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Plan(
+            Problem.of(space(), SURFACE.samples, settings, objective, "logistic"),
+            RunLocation(Path(folder), "simulation"),
+            Limits(workers * per_worker, max_in_flight=workers),
+            resume=False,
+        )
+        result = run_simulated(plan, executor)
+    assert result.recommendation is not None
+    x = np.array([list(result.recommendation.config.values())])
+    found = float(robust_values(SURFACE, x, RADIUS)[0])
+    return Simulated(executor.log, result, find_optimum(SURFACE, RADIUS).value - found)
 
 
 def lines_of(workers: int, per_worker: int, times: FoldTimes, seed: int) -> Iterator[Line]:
     found = simulate(workers, per_worker, times, seed)
-    log, mind, total = found.log, found.mind, workers * per_worker
+    log, total = found.log, workers * per_worker
     setting = f"W = {workers}, {times}"
     note = (
-        f"{total} evaluations; to the last outcome {100 * log.utilisation_to_the_end:.1f} %;"
+        f"{total} evaluations; to the last outcome {100 * log.utilization_to_the_end:.1f} %;"
         f" optimizer {1e3 * log.thinking / total:.1f} CPU ms an evaluation, at work"
-        f" {100 * log.load:.1f} %, longest ask {mind.longest:.1f} s;"
-        f" fits beside {100 * mind.fitting / log.duration:.1f} %"
+        f" {100 * log.load:.1f} %, longest thought {log.longest:.1f} s;"
+        f" fits beside {100 * log.fitting / log.duration:.1f} %"
     )
     yield Line(
         "simulate",
         "utilisation",
         setting,
-        100 * log.utilisation,
+        100 * log.utilization,
         "%",
         least=LEAST.get(workers),
         note=note,
@@ -228,14 +159,14 @@ class SleepingLogistic:
     def __init__(self, times: FoldTimes) -> None:
         self.times = times
 
-    def __call__(self, config: dict[str, float], fold: int, seed: int) -> float:
+    def __call__(self, config: Mapping[str, Any], fold: int, seed: int) -> float:
         time.sleep(self.times(seed))
         return score(config, fold)
 
 
 def check(evaluations: int, times: FoldTimes, seed: int) -> Iterator[Line]:
     """Two slots on real Ray beside their simulation with the overhead of this very Ray."""
-    from benchmarks.bench_runtime import flush_ms, local_ray, overhead_ms, timed_run
+    from benchmarks.runtime.overhead import flush_ms, local_ray, overhead_ms, timed_run
 
     with local_ray() as storage:
         overhead = overhead_ms(300, 2, storage / "overhead") / 1e3
@@ -246,7 +177,7 @@ def check(evaluations: int, times: FoldTimes, seed: int) -> Iterator[Line]:
     real = 100 * clock.utilisation(seconds, 2)
     costs = Costs(start=overhead, latency=overhead, flush=flush)
     found = simulate(2, evaluations // 2, times, seed, costs, time.perf_counter)
-    made = 100 * found.log.utilisation
+    made = 100 * found.log.utilization
     yield Line(
         "simulate",
         "real run less its simulation",

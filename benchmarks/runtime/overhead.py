@@ -1,6 +1,6 @@
 """What the runtime costs: overhead per evaluation, and how busy it keeps two slots.
 
-    python -m benchmarks.bench_runtime [--overhead 500] [--evaluations 60] [--seconds 1.0]
+    python -m benchmarks.runtime.overhead [--overhead 500] [--evaluations 60] [--seconds 1.0]
 
 Overhead: folds that return at once, method random, two slots; wall time from the 50th to the last
 outcome, per evaluation. At most 15 ms. Utilisation: folds that sleep, method drbqo, two slots;
@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import ray
 
 import drbqo_ray as dr
-from benchmarks.farm import utilisation
+from benchmarks.farm import utilization as utilisation
 from benchmarks.table import Line, add_save_option, publish
-from drbqo_ray.runtime.connection import protect_token
+from drbqo_ray.runtime.ray_cluster import protect_token
 from drbqo_ray.runtime.run import run
 
 SPACE = dr.Space({"x": dr.Float(0.0, 1.0), "y": dr.Float(1e-3, 1.0, log=True)})
@@ -43,7 +43,7 @@ class Fold:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
-    def __call__(self, config: dict[str, float], fold: int, seed: int) -> float:
+    def __call__(self, config: Mapping[str, Any], fold: int, seed: int) -> float:
         if self.seconds:
             time.sleep(self.seconds)
         return -((config["x"] - 0.1 * fold) ** 2) * config["y"]
@@ -190,7 +190,7 @@ def lines(overhead: int, evaluations: int, seconds: float, looks: Sequence[int])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--overhead", type=int, default=500, help="evaluations that return at once")
     parser.add_argument("--evaluations", type=int, default=60, help="evaluations that sleep")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long they sleep")

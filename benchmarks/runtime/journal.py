@@ -1,6 +1,6 @@
 """Speed of the journal: acknowledged tells beside the bare disk, and replay.
 
-    python -m benchmarks.bench_journal [--directory DIR] [--tells 500] [--records 100000]
+    python -m benchmarks.runtime.journal [--directory DIR] [--tells 500] [--records 100000]
 
 The disk's own rate is that of the least any durable append can do: one write and one fsync of the
 same bytes. It is measured in turns with the journal, so that a busy disk slows both alike. Tells
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ import numpy as np
 
 import drbqo_ray as dr
 from benchmarks.table import Line, add_save_option, publish, ratio
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.core.surrogate import Fit
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.format import encode_record
@@ -54,9 +56,9 @@ def never(config: dict[str, Any], fold: int, seed: int) -> float:
     raise AssertionError("not called")
 
 
-def problem_of(method: str) -> RunProblem:
+def problem_of(method: str) -> Problem:
     settings = {"method": method, "uncertainty": 1.0, "seed": 0, "n_initial": 8}
-    return RunProblem.of(SPACE, FOLDS, settings, never, "benchmarks.bench_journal:never")
+    return Problem.of(SPACE, FOLDS, settings, never, "benchmarks.runtime.journal:never")
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -94,8 +96,8 @@ def tell_lines(root: Path, tells: int) -> Iterator[Line]:
     for _ in range(tells):
         outcome = observed(next(numbers), 0.75)
         line = encode_record(outcome.id, *told_entry(outcome, 1.5))
-        bare.append(seconds(lambda line=line: disk.append(line)))
-        one.append(seconds(lambda outcome=outcome: keeper.tell([outcome])))
+        bare.append(seconds(partial(disk.append, line)))
+        one.append(seconds(partial(keeper.tell, [outcome])))
     middle, low, high = ratio(one, bare)
     rate = 1 / statistics.mean(bare)
     yield Line(
@@ -112,7 +114,7 @@ def tell_lines(root: Path, tells: int) -> Iterator[Line]:
     together = []
     for _ in range(tells // TOGETHER):
         batch = [observed(next(numbers), 0.75) for _ in range(TOGETHER)]
-        together.append(seconds(lambda batch=batch: keeper.tell(batch)) / TOGETHER)
+        together.append(seconds(partial(keeper.tell, batch)) / TOGETHER)
     keeper.close()
     disk.close()
     note = f"the disk alone does {rate:.0f} a second"
@@ -150,18 +152,22 @@ def processor_line(appends: int) -> Iterator[Line]:
     yield Line("journal", "append without a disk", "", 1e6 * statistics.median(times), "us")
 
 
-def write_run(directory: Path, records: int) -> RunProblem:
+def some_fit() -> Fit:
+    """A fit of the model as a run writes it down."""
+    optimizer = dr.Optimizer(SPACE, FOLDS, n_initial=1)
+    rng = np.random.default_rng(0)
+    for fold in range(FOLDS):
+        optimizer.observe(SPACE.from_unit(rng.random(len(SPACE))), fold, float(rng.random()))
+    optimizer.ask()
+    assert optimizer.last_fit is not None
+    return optimizer.last_fit
+
+
+def write_run(directory: Path, records: int) -> Problem:
     """A journal of about `records` records as a long run leaves it behind."""
     problem = problem_of("drbqo")
     rng = np.random.default_rng(0)
-    fit = {
-        "parameters": [0.1] * 14,
-        "size": 1000,
-        "explored": 800,
-        "value": -1.5,
-        "center": 0.5,
-        "scale": 0.1,
-    }
+    fit = some_fit().to_dict()
     with Journal.create(directory, problem.header()) as journal:
         journal.append("session", {"at": 0.0})
         for start in range(0, records // 2 - 1, 500):
@@ -207,7 +213,7 @@ def replay_lines(root: Path, records: int) -> Iterator[Line]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--directory", help="a directory on the disk to measure")
     parser.add_argument("--tells", type=int, default=500)
     parser.add_argument("--records", type=int, default=100_000)

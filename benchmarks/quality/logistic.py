@@ -1,6 +1,6 @@
 """The paper's logistic problem: rho-regret of the reported config, averaged over seeds.
 
-    python -m benchmarks.bench_logistic [--seeds 10] [--evaluations 100] [--processes 2]
+    python -m benchmarks.quality.logistic [--seeds 10] [--evaluations 100] [--processes 2]
 
 f(x, w) = -log(1 + exp(x'w)) without noise, x in a square of side 4, ten sample vectors w, twelve
 initial points. The robust optimum is the center of the square [-2, 2]^2 from radius 0.3 on, so
@@ -131,7 +131,7 @@ def lines(seeds: int, last: int, processes: int) -> Iterator[Line]:
                     "logistic",
                     f"log10 regret, {case.method}",
                     f"{case}, t = {t}",
-                    logarithm(np.mean(found)),
+                    logarithm(float(np.mean(found))),
                     "",
                     note=f"of the mean of {seeds} seeds; the worst"
                     f" {logarithm(max(found)):.2f}; {step:.0f} ms a step",
@@ -143,7 +143,7 @@ def logarithm(value: float) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--evaluations", type=int, default=100)
     parser.add_argument("--processes", type=int, default=2)

@@ -1,4 +1,4 @@
-"""Thin drivers of other optimizers, and of ours, on one fold problem.
+"""Thin drivers of other optimizers on one fold problem.
 
     pip install -c constraints.txt -e '.[bench]'
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import product
@@ -26,9 +26,8 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 
 import drbqo_ray as dr
-from benchmarks.learners import Config, Parameters
-from benchmarks.problems import FoldProblem
-from drbqo_ray.optimizer.scoring import Report
+from benchmarks.quality.learners import Config, Parameters
+from benchmarks.quality.problems import FoldProblem
 
 Target = Literal["mean", "robust"]
 STARTS = 4
@@ -36,28 +35,33 @@ STARTS = 4
 
 @dataclass
 class Purse:
-    """Fold evaluations to spend, and those spent so far."""
+    """Fold evaluations to spend, and those spent so far; `first` is the first config tried."""
 
     problem: FoldProblem
     radius: float = 1.0
     spent: int = field(default=0, init=False)
+    first: Config | None = field(default=None, init=False)
+    _trained: Counter[str] = field(default_factory=Counter, init=False)
 
     def fold(self, config: Config, fold: int) -> float:
-        """The score on one fold, for one evaluation."""
+        """The score on one fold, for one evaluation; the same again is trained again."""
         self.spent += 1
-        return self.problem.score(config, fold)
+        if self.first is None:
+            self.first = dict(config)
+        key = repr((config, fold))
+        self._trained[key] += 1
+        return self.problem.score(config, fold, self._trained[key] - 1)
 
     def folds(self, config: Config) -> list[float]:
         """The scores on all k folds, for k evaluations."""
         return [self.fold(config, i) for i in range(self.problem.n_folds)]
 
-    def cross_validate(self, config: Config, target: Target) -> float:
-        """The mean or the robust value of all k scores, for k evaluations."""
-        scores = self.folds(config)
+    def worth(self, scores: list[float], target: Target) -> float:
+        """The mean or the robust value of some scores."""
         return float(np.mean(scores)) if target == "mean" else self.robust(scores)
 
     def robust(self, scores: list[float]) -> float:
-        """The robust value of k scores."""
+        """The robust value of some scores."""
         return float(dr.ChiSquareBall(self.radius).worst_case(scores)[0])
 
 
@@ -73,54 +77,13 @@ class Searcher(Protocol):
         """The config it would settle on now, by name of the series."""
 
 
-class Ours:
-    """drbqo_ray, one fold at a time; `reports` are its series and their report rules."""
+def optuna_sampler(name: str, seed: int) -> Any:
+    """Optuna's sampler "tpe" or "gp"."""
+    import optuna
 
-    price = 1
-
-    def __init__(
-        self,
-        purse: Purse,
-        seed: int,
-        method: str,
-        reports: dict[str, Report | None],
-        **options: Any,
-    ) -> None:
-        problem = purse.problem
-        contexts = problem.n_folds if problem.contexts is None else problem.contexts
-        self._purse, self._reports = purse, reports
-        options = {"uncertainty": purse.radius, **options}
-        self.optimizer = dr.Optimizer(problem.space, contexts, method=method, seed=seed, **options)
-
-    def step(self) -> None:
-        s = self.optimizer.ask()
-        self.optimizer.tell(s.id, self._purse.fold(s.config, s.context))
-
-    def recommend(self) -> dict[str, Config]:
-        return {
-            name: self.optimizer.recommend(report).config for name, report in self._reports.items()
-        }
-
-
-class RandomCV:
-    """Random configs, whole cross-validations; the best mean and the best robust value."""
-
-    def __init__(self, purse: Purse, seed: int) -> None:
-        self._purse, self._rng = purse, np.random.default_rng(seed)
-        self.price = purse.problem.n_folds
-        self._found: list[tuple[Config, float, float]] = []
-
-    def step(self) -> None:
-        space = self._purse.problem.space
-        config = space.from_unit(self._rng.random(len(space)))
-        scores = self._purse.folds(config)
-        self._found.append((config, float(np.mean(scores)), self._purse.robust(scores)))
-
-    def recommend(self) -> dict[str, Config]:
-        return {
-            "random mean": max(self._found, key=lambda entry: entry[1])[0],
-            "random robust": max(self._found, key=lambda entry: entry[2])[0],
-        }
+    quiet_optuna()
+    kinds = {"gp": optuna.samplers.GPSampler, "tpe": optuna.samplers.TPESampler}
+    return kinds[name](seed=seed, n_startup_trials=STARTS)
 
 
 class OptunaCV:
@@ -129,12 +92,7 @@ class OptunaCV:
     def __init__(self, purse: Purse, seed: int, sampler: str, target: Target) -> None:
         import optuna
 
-        quiet_optuna()
-        made: optuna.samplers.BaseSampler
-        if sampler == "gp":
-            made = optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTS)
-        else:
-            made = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTS)
+        made = optuna_sampler(sampler, seed)
         self._study = optuna.create_study(direction="maximize", sampler=made)
         self._purse, self._target = purse, target
         self._name = f"optuna-{sampler} {target}"
@@ -143,10 +101,105 @@ class OptunaCV:
     def step(self) -> None:
         trial = self._study.ask()
         config = suggested(trial, self._purse.problem.parameters)
-        self._study.tell(trial, self._purse.cross_validate(config, self._target))
+        self._study.tell(trial, self._purse.worth(self._purse.folds(config), self._target))
 
     def recommend(self) -> dict[str, Config]:
         return {self._name: dict(self._study.best_params)}
+
+
+class Racing:
+    """An Optuna sampler whose configs are trained fold by fold and may be dropped on the way.
+
+    A dropped config is told to the sampler with the worth of the folds it has. A rule is a
+    subclass.
+    """
+
+    price = 1
+    rule: str
+
+    def __init__(self, purse: Purse, seed: int, sampler: str, target: Target) -> None:
+        import optuna
+
+        made = optuna_sampler(sampler, seed)
+        pruner = optuna.pruners.WilcoxonPruner(p_threshold=0.1)
+        self._study = optuna.create_study(direction="maximize", sampler=made, pruner=pruner)
+        self._purse, self._target = purse, target
+        self._name = f"optuna-{sampler} {self.rule} {target}"
+        self._rng = np.random.default_rng(seed)
+        self._trial: Any = None
+        self._config: Config = {}
+        self._left: list[int] = []
+        self._scores: list[float] = []
+
+    def step(self) -> None:
+        """Train one fold of the config at hand, or of the next one."""
+        if not self._left:
+            self._trial = self._study.ask()
+            self._config = suggested(self._trial, self._purse.problem.parameters)
+            self._left, self._scores = self.order(), []
+        fold = self._left.pop(0)
+        score = self._purse.fold(self._config, fold)
+        self._scores.append(score)
+        self._trial.report(score, fold)
+        if not self._left:
+            self._tell()
+            self.finished(self._config, self._scores)
+        elif self.drops():
+            self._left = []
+            self._tell()
+
+    def _tell(self) -> None:
+        self._study.tell(self._trial, self._purse.worth(self._scores, self._target))
+
+    def order(self) -> list[int]:
+        """The folds of the next config in the order of their training."""
+        return list(range(self._purse.problem.n_folds))
+
+    def drops(self) -> bool:
+        """Whether to drop the config at hand; some of its folds are left."""
+        raise NotImplementedError
+
+    def finished(self, config: Config, scores: list[float]) -> None:
+        """All folds of a config are trained."""
+
+    def recommend(self) -> dict[str, Config]:
+        return {self._name: dict(self._study.best_params)}
+
+
+class Forgiving(Racing):
+    """The forgiving rule of Bergman, Purucker and Hutter (2024), "Don't Waste Your Time": a config
+    is dropped once the mean of its folds is no better than the worst fold of the incumbent, the
+    best config that was trained on all folds. That one is recommended."""
+
+    rule = "forgiving"
+    _best: Config | None = None
+    _worth = -np.inf
+    _bar = -np.inf
+
+    def drops(self) -> bool:
+        return float(np.mean(self._scores)) <= self._bar
+
+    def finished(self, config: Config, scores: list[float]) -> None:
+        worth = self._purse.worth(scores, self._target)
+        if worth > self._worth:
+            self._best, self._worth, self._bar = dict(config), worth, min(scores)
+
+    def recommend(self) -> dict[str, Config]:
+        return {self._name: dict(self._best if self._best is not None else self._config)}
+
+
+class Wilcoxon(Racing):
+    """Optuna's WilcoxonPruner as its documentation has it: a threshold of 0.1, folds in an order
+    of their own for every config, and a pruned config told with the mean of its folds. With fewer
+    than four folds trained its test cannot be sure enough, so with three folds it drops nothing."""
+
+    rule = "wilcoxon"
+
+    def order(self) -> list[int]:
+        return [int(fold) for fold in self._rng.permutation(self._purse.problem.n_folds)]
+
+    def drops(self) -> bool:
+        return bool(self._trial.should_prune())
 
 
 def suggested(trial: Any, parameters: Parameters) -> Config:
@@ -332,24 +385,6 @@ def one_thread() -> AbstractContextManager[Any]:
 def no_target(config: Any, instance: str, seed: int) -> float:
     """SMAC wants a function to call; we ask and tell instead."""
     raise AssertionError("not called")
-
-
-def answers(
-    searcher: Searcher,
-    purse: Purse,
-    budgets: list[int],
-    watch: Callable[[int], None] | None = None,
-) -> dict[int, dict[str, Config]]:
-    """What the series of a searcher recommend after each budget, none of them overspent; `watch`
-    hears how much is spent after every step."""
-    found = {}
-    for budget in sorted(budgets):
-        while purse.spent + searcher.price <= budget:
-            searcher.step()
-            if watch is not None:
-                watch(purse.spent)
-        found[budget] = searcher.recommend()
-    return found
 
 
 def show_no_warnings() -> None:
