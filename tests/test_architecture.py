@@ -25,7 +25,7 @@ MAX_FUNCTION_LINES = 50
 BASE = ("words", "space")
 MODEL = (*BASE, "threads", "core", "optimizer", "problem")
 BESIDE = ("objective", "storage", "screen")
-SCREEN = ("terminal", "tally", "coverage", "live_region", "display")
+SCREEN = ("terminal", "status", "callbacks", "display")
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "words": (("errors", "types", "records"), ()),
     "threads": (("threads",), ("words",)),
@@ -42,11 +42,22 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "report": (("report", "report.*"), (*MODEL, "screen")),
     "runtime": (("runtime", "runtime.*"), (*MODEL, *BESIDE, "report")),
     "tune": (("tune_searcher", "tune_searcher.*"), (*MODEL, *BESIDE, "report")),
+    "optuna": (("optuna_sampler", "optuna_sampler.*"), (*MODEL, "report")),
     "testing": (("testing", "testing.*"), (*MODEL, *BESIDE, "runtime")),
     "search_cv": (("search_cv", "search_cv.*"), (*MODEL, *BESIDE, "runtime", "report")),
     "top": (
-        ("experiments", "experiments.*", "plots", "cli", "cli.*"),
-        (*MODEL, *BESIDE, "report", "runtime", "tune", "search_cv"),
+        (
+            "experiments",
+            "experiments.*",
+            "plots",
+            "dashboard",
+            "dashboard.*",
+            "trackers",
+            "trackers.*",
+            "cli",
+            "cli.*",
+        ),
+        (*MODEL, *BESIDE, "report", "runtime", "tune", "optuna", "search_cv"),
     ),
 }
 RAY_AT_MODULE_LEVEL = ("runtime.*", "tune_searcher.*")
@@ -54,8 +65,7 @@ RAY_INSIDE_FUNCTIONS = ("runtime", "tune", "search_cv", "top")
 # modules of the report that read panels by name, and which
 PANEL_READERS = {
     "report.facts": {"failures", "parameters", "radius", "ranking", "weights"},
-    "report.verdict": {"failures", "ranking"},
-    "report.health": {"failures", "parameters", "radius", "ranking", "weights"},
+    "report.verdict": {"failures", "parameters", "ranking", "weights"},
     "report.page": {"radius"},
 }
 # what pure mathematics has no business with
@@ -260,7 +270,7 @@ def test_ray_is_imported_only_in_the_runtime_and_the_tune_adapter():
             assert room_of(module) in RAY_INSIDE_FUNCTIONS, module
 
 
-RAY_FREE = ("run", "run_many", "loop", "session", "folds", "executor", "local_executor")
+RAY_FREE = ("run", "loop", "session", "executor", "local_executor")
 
 
 @pytest.mark.parametrize("module", RAY_FREE)
@@ -383,7 +393,7 @@ def test_a_panel_is_one_file(path):
     words = {n.value for n in ast.walk(panel) if isinstance(n, ast.Constant)}
     assert path.stem in words, "the key of a panel is the name of its module"
     assert {"gather"} <= {n.name for n in panel.body if isinstance(n, ast.FunctionDef)}
-    others = set(panels_read(path)) - {"ranking", "_config_table", path.stem}
+    others = set(panels_read(path)) - {"ranking", path.stem}
     assert not others, others
 
 

@@ -65,6 +65,8 @@ def test_a_worker_of_an_example_scores_the_same_when_it_trains_again():
 @by_name(FROM_THE_SHELL)
 def test_an_example_run_from_the_shell_prints_what_it_promises(path, tmp_path):
     """Without Ray, or with a local Ray that it starts."""
+    if "optuna" in path.name:
+        pytest.importorskip("optuna", reason="needs the extra: pip install 'drbqo_ray[optuna]'")
     assert_promised(path, run_script(path, tmp_path, EVALUATIONS))
     assert list(tmp_path.iterdir()) == []
 

@@ -14,8 +14,7 @@ import pytest
 from drbqo_ray import ChiSquareBall, Choice, Float, KLBall
 from drbqo_ray.records import BAND
 from drbqo_ray.report.facts import Facts
-from drbqo_ray.report.file import write_report
-from drbqo_ray.report.page import render_page
+from drbqo_ray.report.page import render_page, write_report
 from drbqo_ray.report.watch import PageServer
 from drbqo_ray.report.wording import count, percent, short
 from drbqo_ray.runtime.run_report import journal_facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -12,15 +13,20 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.runtime import executor as seam
-from drbqo_ray.runtime import local_executor
-from drbqo_ray.runtime.coordinator import open_coordinator
-from drbqo_ray.runtime.plan import Plan
+from drbqo_ray.runtime import inline_executor, local_executor
+from drbqo_ray.runtime.coordinator import Plan, open_coordinator
 from drbqo_ray.runtime.tasks import evaluate
-from drbqo_ray.testing.executors import ExecutorContract, Opened
+from drbqo_ray.testing.executors import ExecutorContract, Opened, ProcessExecutorContract
 from tests.support.local_ray import two_cpus  # noqa: F401
 
 
-class TestLocal(ExecutorContract):
+class TestInline(ExecutorContract):
+    @pytest.fixture
+    def opened(self) -> Opened:
+        return inline_executor.open_executor
+
+
+class TestLocal(ProcessExecutorContract):
     @pytest.fixture
     def opened(self) -> Opened:
         return local_executor.open_executor
@@ -28,12 +34,31 @@ class TestLocal(ExecutorContract):
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("two_cpus")
-class TestRay(ExecutorContract):
+class TestRay(ProcessExecutorContract):
     @pytest.fixture
     def opened(self) -> Opened:
         from drbqo_ray.runtime import ray_executor
 
         return ray_executor.open_executor
+
+
+class TestRayWithoutStorage(TestRay):
+    """Runs that go with their driver, which have their coordinator there."""
+
+    @pytest.fixture
+    def opened(self) -> Opened:
+        from drbqo_ray.runtime import ray_executor
+
+        class Passing(ray_executor.RayExecutor):
+            def open(self, plan: Plan) -> Any:
+                return super().open(replace(plan, place=replace(plan.place, temporary=True)))
+
+        @contextmanager
+        def open_executor(objective: Any, resources: Any, in_flight: int | None) -> Iterator[Any]:
+            slots = ray_executor.Slots(resources, in_flight, local=False)
+            yield Passing(objective, slots)
+
+        return open_executor
 
 
 class Toy:

@@ -13,11 +13,10 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.core.sets import UncertaintySet, from_dict
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.report.page import render_page
 from drbqo_ray.report.panels.radius import has_slider
-from drbqo_ray.runtime.rerun import command_line, python_script
-from drbqo_ray.runtime.run_report import journal_facts
+from drbqo_ray.runtime.run_report import command_line, journal_facts, python_script
 from drbqo_ray.storage.journal import read_journal
 from drbqo_ray.storage.stored_run import replay_alone
 from drbqo_ray.testing.sets import SetContract
@@ -103,7 +102,7 @@ def test_the_script_that_runs_again_imports_it(monkeypatch):
     ball, told = Contamination(0.4), {}
     settings = {"uncertainty": ball}
     space = {"x": dr.Float(0, 1)}
-    problem = RunProblem.of(space, 3, settings, lambda c, f, s: 1.0, "workers.svm:sonar")
+    problem = Problem.of(space, 3, settings, lambda c, f, s: 1.0, "workers.svm:sonar")
     monkeypatch.setattr(dr, "run", lambda *_, **given: told.update(given))
     exec(python_script(problem, 5), {})
     assert told["uncertainty"] == ball

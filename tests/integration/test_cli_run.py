@@ -101,7 +101,9 @@ def test_a_users_own_file_is_run_interrupted_shown_and_resumed(project: Path) ->
     code, out, err = interrupted(project, "slow", after=6)
     assert code == 130
     assert "robust" in out
-    assert err.startswith("starting Ray\nx: 1000 evaluations, ")
+    first, rest = err.split("\n", 1)
+    assert first == f"drbqo: whatever happens, go on with `drbqo resume {project / 'runs' / 'x'}`"
+    assert rest.startswith("starting Ray\nx: 1000 evaluations, ")
     assert "drbqo resume" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert "\x1b" not in out + err
@@ -287,8 +289,8 @@ def test_a_cluster_with_a_token_is_joined_by_who_holds_it(project: Path) -> None
         shown = drbqo(project, "status", "runs/x").stdout
         assert f"state      finished, {reason}, last record" in shown
         assert f"stop when  {rule}" in shown
-        [certainty] = re.findall("^certainty  .*$", member.stdout, re.MULTILINE)
-        assert certainty in shown
+        [verdict] = re.findall("^verdict    .*$", member.stdout, re.MULTILINE)
+        assert verdict in shown
 
         written = script(project, **secret, RAY_ADDRESS=address)
         assert written.returncode == 0, written.stderr

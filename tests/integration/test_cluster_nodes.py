@@ -13,8 +13,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from drbqo_ray.errors import DrbqoError, InvalidInput
-from drbqo_ray.runtime.connection import protect_token
-from drbqo_ray.runtime.plan import check_resources
+from drbqo_ray.problem import check_resources
+from drbqo_ray.runtime.ray_cluster import protect_token
 from drbqo_ray.runtime.run import run
 from drbqo_ray.runtime.slots import Slots, capacity, task_options
 from tests.support.faulty_objectives import NotesItsNode

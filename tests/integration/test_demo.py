@@ -25,6 +25,7 @@ def test_the_demo_ends_with_the_robust_and_the_mean_choice_side_by_side(tmp_path
     assert shown.returncode == 0, shown.stderr
     assert "8/8 done" in shown.stderr
     assert "8 single-fold evaluations, 5 folds" in shown.stdout
+    assert "The robust choice is " in shown.stdout
     rows = [
         cells
         for line in shown.stdout.splitlines()

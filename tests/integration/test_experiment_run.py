@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from drbqo_ray.experiments.cell import cells_of, run_cell
+from drbqo_ray.experiments.cell import cells_of, is_finished, run_cell
 from drbqo_ray.experiments.command import run_experiment
 from drbqo_ray.experiments.grid import run_grid
-from drbqo_ray.experiments.journals import is_finished
 from drbqo_ray.experiments.presets import find_preset
 from drbqo_ray.storage.journal import JOURNAL
 from tests.support.local_ray import ROOT, two_cpus  # noqa: F401

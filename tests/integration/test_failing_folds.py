@@ -10,7 +10,7 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import RunFailed
-from drbqo_ray.runtime.run_many import run_many
+from drbqo_ray.runtime.run import run_many
 from drbqo_ray.runtime.run_report import journal_facts
 from tests.support.faulty_objectives import BROKEN, one_broken_fold
 from tests.support.fold_objectives import TwoFolds
@@ -79,7 +79,7 @@ def test_configs_that_all_have_a_failed_fold_are_not_ranked_by_the_others(tmp_pa
     ranking = journal_facts(tmp_path / "run", "run").ranking
     assert (ranking.ranked, ranking.chosen, len(ranking.rows)) == (0, None, 4)
     for row in ranking.rows:
-        assert (row.robust_rank, row.mean_rank, row.failures) == (None, None, 1)
+        assert (row.robust_rank, row.mean_rank, row.folds_seen) == (None, None, 4)
         assert row.robust < left[row.config["x"]] - 0.01
 
 

@@ -1,4 +1,4 @@
-"""The paper's logistic problem, short; benchmarks/bench_logistic.py runs all of it.
+"""The paper's logistic problem, short; benchmarks/quality/logistic.py runs all of it.
 
 The robust optimum is a kink at x = 0 where all contexts tie, the center of the square: nothing is
 seeded there, and one run is made in a shifted square.
@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.bench_logistic import SHIFTED, Case, optimum, regrets, robust_value
+from benchmarks.quality.logistic import SHIFTED, Case, optimum, regrets, robust_value
 
 
 def test_the_instance_has_the_published_optima():

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from drbqo_ray.runtime.cluster_access import ClusterRefused
-from drbqo_ray.runtime.connection import connection, protect_token
+from drbqo_ray.runtime.ray_cluster import ClusterRefused, connection, protect_token
 from tests.support.local_ray import ROOT
 
 SCRIPT = """

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.storage.journal import read_journal
 from tests.support.fold_objectives import smooth
 from tests.support.journal_checks import assert_sound, records_of
@@ -102,7 +102,7 @@ def test_calls_of_the_actor_that_get_lost_are_repeated_and_count_once(tmp_path, 
     )
     assert "RunActor.tell failed" in said or "RunActor.take failed" in said
     told = [(r["id"], r["score"]) for r in records_of(tmp_path / "run", "tell")]
-    problem = RunProblem.from_header(next(read_journal(tmp_path / "run")).data["problem"])
+    problem = Problem.from_header(next(read_journal(tmp_path / "run")).data["problem"])
     optimizer = problem.optimizer()
     for _ in range(30):
         suggestion = optimizer.ask()

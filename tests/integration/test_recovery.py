@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from drbqo_ray.errors import JournalLocked
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.runtime import ray_executor
 from drbqo_ray.runtime.actor import start_actor
 from drbqo_ray.runtime.run import run
@@ -106,8 +106,8 @@ class Listener:
         self.acknowledged.append(observation.id)
 
 
-def problem_in(directory: Path) -> RunProblem:
-    return RunProblem.from_header(next(iter(read_journal(directory))).data["problem"])
+def problem_in(directory: Path) -> Problem:
+    return Problem.from_header(next(iter(read_journal(directory))).data["problem"])
 
 
 @patient
@@ -255,7 +255,7 @@ def test_a_serial_run_whose_driver_is_killed_makes_the_suggestions_of_an_uncut_o
     assert asked == [(s.id, s.config, s.context, s.seed) for s in uncut]
 
 
-def work_by_hand(problem: RunProblem, size: int) -> list:
+def work_by_hand(problem: Problem, size: int) -> list:
     optimizer = problem.optimizer()
     suggestions = []
     for _ in range(size):

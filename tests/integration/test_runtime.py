@@ -21,11 +21,10 @@ from drbqo_ray.errors import (
     ProblemChanged,
     RunFailed,
 )
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.runtime import run as runner
 from drbqo_ray.runtime.coordinator import Coordinator
-from drbqo_ray.runtime.run import run
-from drbqo_ray.runtime.run_many import run_many
+from drbqo_ray.runtime.run import run, run_many
 from drbqo_ray.storage.journal import JOURNAL, read_journal
 from tests.support.fold_objectives import (
     SPACE,
@@ -286,9 +285,7 @@ def test_another_problem_is_not_resumed_and_the_difference_is_named(tmp_path):
 
 def test_a_run_that_another_process_has_open_is_refused_by_name(tmp_path):
     settings = {"method": "random", "uncertainty": 1.0}
-    coordinator = Coordinator(
-        tmp_path / "run", RunProblem.of(SPACE, 3, settings, smooth, "x"), 3, {}
-    )
+    coordinator = Coordinator(tmp_path / "run", Problem.of(SPACE, 3, settings, smooth, "x"), 3, {})
     start = time.monotonic()
     with pytest.raises(JournalLocked, match=f"process {os.getpid()} on host"):
         quick_run(size=3, storage=tmp_path / "run", resume=True)
@@ -401,6 +398,9 @@ def test_the_journal_holds_only_known_fields(tmp_path):
     assert fields == {
         "header": {"format", "run", "problem"},
         "session": {
+            "at_deadline",
+            "cost_aware",
+            "time_budget",
             "at",
             "n_evaluations",
             "resources",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import numpy as np
@@ -22,7 +21,7 @@ from sklearn.svm import SVC
 from drbqo_ray import Float
 from drbqo_ray.errors import InvalidInput, ProblemChanged, RunFailed
 from drbqo_ray.search_cv import RobustSearchCV
-from drbqo_ray.search_cv.stored_search import FOLD_FITS
+from drbqo_ray.storage.journal import read_journal
 from tests.support.listening_callback import NosyListener
 from tests.support.local_ray import two_cpus  # noqa: F401
 from tests.support.picky_estimator import Deadly, Picky, Refusal, forget_accuracy, quit_or_score
@@ -118,8 +117,9 @@ def test_a_stored_search_goes_on_where_it_stopped_and_refuses_other_data(tmp_pat
     whole = search(pipe, steps, **kept).fit(X, Y)
     assert whole.n_evaluations_ == 12
     assert whole.best_params_["scale"] in steps["scale"]
-    lines = [json.loads(line) for line in (tmp_path / "run" / FOLD_FITS).open() if line.strip()]
+    lines = [record.data for record in read_journal(tmp_path / "run") if record.kind == "tell"]
     assert sorted(line["id"] for line in lines) == list(range(12))
+    assert all(line["info"]["fit_time"] > 0 for line in lines)
     grid = GridSearchCV(pipe, steps, cv=3, return_train_score=True).fit(X, Y)
     for key in ("mean_test_score", "mean_train_score"):
         np.testing.assert_array_equal(whole.cv_results_[key], grid.cv_results_[key])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import LARGEST_SCORE, Observation, read_score
 from drbqo_ray.runtime.coordinator import Coordinator
 from tests.support.fold_objectives import SPACE, smooth
@@ -104,7 +104,7 @@ def coordinator() -> Iterator[Coordinator]:
     """A run that can take any number of outcomes, in memory where there is such a disk."""
     memory = Path("/dev/shm")
     settings = {"method": "random", "uncertainty": 1.0}
-    problem = RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
+    problem = Problem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as directory:
         found = Coordinator(Path(directory) / "run", problem, 10**6, {})
         yield found

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.foreign import Normal
 from drbqo_ray.space.parameters import Choice, Float, Int, Parameter
 from drbqo_ray.space.space import Space
 

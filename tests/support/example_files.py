@@ -14,7 +14,7 @@ from tests.support.local_ray import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 FOR_TUNE = [path for path in EXAMPLES if path.name.startswith("2")]
-FROM_THE_SHELL = [path for path in EXAMPLES if path.name.startswith(("01", "02", "30"))]
+FROM_THE_SHELL = [path for path in EXAMPLES if path.name.startswith(("01", "02", "08", "30", "4"))]
 ON_OUR_CONNECTION = [path for path in EXAMPLES if path not in FOR_TUNE + FROM_THE_SHELL]
 EVALUATIONS = "4"
 

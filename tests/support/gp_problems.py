@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from drbqo_ray.core.contexts import EmbeddedContexts, FreeFormContexts
@@ -12,7 +14,7 @@ from drbqo_ray.core.likelihood import Likelihood
 CONTEXT_KINDS = ("folds", "samples", "free-form")
 
 
-def context_model(kind: str, n: int, rng: np.random.Generator):
+def context_model(kind: str, n: int, rng: np.random.Generator) -> Any:
     if kind == "folds":
         return EmbeddedContexts.folds(n)
     if kind == "samples":
@@ -55,7 +57,7 @@ def joint_posterior(gp: GaussianProcess, x: np.ndarray) -> tuple[np.ndarray, np.
     return cross @ np.linalg.solve(K, gp.y), prior - cross @ np.linalg.solve(K, cross.T)
 
 
-def slopes(function, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
+def slopes(function: Any, x: np.ndarray, step: float = 1e-3) -> np.ndarray:
     """Fourth-order central differences of function: (p,) -> array, one row per coordinate."""
     rows = []
     for e in step * np.eye(len(x)):

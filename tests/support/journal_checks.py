@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from drbqo_ray.core.surrogate import Fit
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Suggestion
-from drbqo_ray.runtime import background_fit as fits_in_background
-from drbqo_ray.storage.journal import read_journal
-from drbqo_ray.storage.stored_run import observation_of, replay, tell_optimizer
+from drbqo_ray.runtime import background
+from drbqo_ray.storage.journal import JournalRecord, read_journal
+from drbqo_ray.storage.stored_run import ReplayedRun, observation_of, replay
 
 
-def records_of(directory: Path, *kinds: str) -> list[dict]:
+def records_of(directory: Path, *kinds: str) -> list[dict[str, Any]]:
     return [r.data for r in read_journal(directory) if r.kind in kinds]
 
 
-def assert_sound(directory: Path, problem: RunProblem | None = None) -> None:
+def assert_sound(directory: Path, problem: Problem | None = None) -> None:
     """Every outcome once, after its ask; every ask is what the optimizer makes of what it knew."""
     records = list(read_journal(directory))
     told = Counter(r.data["id"] for r in records if r.kind in ("tell", "fail"))
@@ -28,11 +29,11 @@ def assert_sound(directory: Path, problem: RunProblem | None = None) -> None:
     for kinds in (("ask",), ("tell", "fail", "conflict"), ("session", "finish")):
         times = [r.data["at"] for r in records if r.kind in kinds]
         assert all(a <= b for a, b in pairwise(times))
-    problem = problem or RunProblem.from_header(records[0].data["problem"])
+    problem = problem or Problem.from_header(records[0].data["problem"])
     assert_recomputed(records, problem)
 
 
-def assert_recomputed(records: list, problem: RunProblem) -> None:
+def assert_recomputed(records: list[JournalRecord], problem: Problem) -> None:
     """Ask a fresh optimizer for each batch of the journal, with the outcomes known then.
 
     A fit record tells the parameters that were in use. They have to be those that the optimizer
@@ -53,10 +54,10 @@ def assert_recomputed(records: list, problem: RunProblem) -> None:
             data = record.data
             if not made:
                 for outcome in outcomes[applied : data["told"]]:
-                    tell_optimizer(optimizer, outcome)
+                    optimizer.record(outcome)
                 applied = data["told"]
                 fit = fit_before(records, record.seq)
-                use_fit(optimizer, fit, applied, records[: record.seq - 1], problem)
+                use_fit(optimizer, fit, records[: record.seq - 1], problem)
                 made = optimizer.ask(data["batch"])
                 assert fit is None or optimizer.last_fit == fit
             assert applied == data["told"]
@@ -65,25 +66,33 @@ def assert_recomputed(records: list, problem: RunProblem) -> None:
             assert found == (data["id"], data["config"], data["context"], data["seed"])
 
 
-def fit_before(records: list, seq: int) -> Fit | None:
+def fit_before(records: list[JournalRecord], seq: int) -> Fit | None:
     before = records[seq - 1]
     return Fit.from_dict(before.data["fit"]) if before.kind == "fit" else None
 
 
-def use_fit(
-    optimizer: Optimizer, fit: Fit | None, told: int, earlier: list, problem: RunProblem
-) -> None:
+def use_fit(optimizer: Optimizer, fit: Fit | None, earlier: list[Any], problem: Problem) -> None:
     """Let the optimizer make the fit that was recorded, or give it one that was made beside."""
     last = optimizer.last_fit
-    large = last is not None and last.size >= fits_in_background.SMALL
+    large = last is not None and last.size >= background.SMALL
     optimizer.model.fits_in_background = fit is None and large
-    if fit is None or fit.size == told:
+    if fit is None or fit.size == optimizer._history.model_size:
         return
-    seen = [r.seq for r in earlier if r.kind in ("tell", "fail")][: fit.size]
-    known = replay([r for r in earlier if r.kind == "ask" or r.seq in seen], problem)
+    known = replayed_to(fit.size, earlier, problem)
     known.optimizer.last_fit = last
     job = known.optimizer.model.fit_job()
     assert job is not None
     assert job() == fit
     optimizer.last_fit = fit
     optimizer.model.fits_in_background = True
+
+
+def replayed_to(size: int, earlier: list[Any], problem: Problem) -> ReplayedRun:
+    """The run as far as its model had seen so many evaluations, exact repeats not counted."""
+    told = [r.seq for r in earlier if r.kind in ("tell", "fail")]
+    for count in range(size, len(told) + 1):
+        seen = set(told[:count])
+        known = replay([r for r in earlier if r.kind == "ask" or r.seq in seen], problem)
+        if known.optimizer._history.model_size == size:
+            return known
+    raise AssertionError(f"no prefix of the run shows {size} evaluations to the model")

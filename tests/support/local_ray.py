@@ -13,7 +13,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from drbqo_ray.runtime.connection import protect_token
+from drbqo_ray.runtime.ray_cluster import protect_token
 
 ROOT = Path(__file__).parents[2]
 CONNECTION_OPTIONS = {"log_to_driver": False, "logging_level": "ERROR"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import drbqo_ray as dr
 
@@ -10,7 +11,7 @@ NAN = float("nan")
 SPACE = {"a": dr.Float(0.0, 1.0), "b": dr.Int(1, 5)}
 
 
-def make(contexts: object = 3, **options) -> dr.Optimizer:
+def make(contexts: Any = 3, **options: Any) -> dr.Optimizer:
     return dr.Optimizer(SPACE, contexts, **{"n_initial": 3, **options})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drbqo_ray import Choice, Float, Int, Space
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.storage.journal import Journal
 from drbqo_ray.storage.stored_run import told_entry
@@ -43,7 +43,7 @@ def write_run(
 ) -> Path:
     """Write the journal of a run that suggests by itself, or that tries every fold of `configs`."""
     settings = {"method": "drbqo", "mode": "max", "seed": 0, "uncertainty": 1.0, **settings}
-    problem = RunProblem.of(space, folds, settings, _objective, objective)
+    problem = Problem.of(space, folds, settings, _objective, objective)
     optimizer = problem.optimizer()
     if configs is not None:
         evaluations = len(configs) * optimizer.n_contexts

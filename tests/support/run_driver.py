@@ -18,6 +18,7 @@ import sys
 
 import ray
 
+from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.run import run
 from tests.support.faulty_objectives import Hoards
 from tests.support.fold_objectives import SPACE, Slow
@@ -27,10 +28,10 @@ LOCAL = {"include_dashboard": False, "num_cpus": 2, "object_store_memory": 100_0
 
 
 class Report:
-    def on_ask(self, suggestion):
+    def on_ask(self, suggestion: Suggestion) -> None:
         os.write(1, b"ask %d\n" % suggestion.id)
 
-    def on_observation(self, observation):
+    def on_observation(self, observation: Observation) -> None:
         os.write(1, b"ack %d\n" % observation.id)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from scipy import linalg  # noqa: F401  loads the second library
 from threadpoolctl import ThreadpoolController
@@ -19,18 +20,18 @@ def allowed() -> set[int]:
     return {entry["num_threads"] for entry in _libraries.info()}
 
 
-def allow(threads: int):
+def allow(threads: int) -> Any:
     """A context in which the libraries may use so many threads, as a user's own code has it."""
     return _libraries.limit(limits=threads)
 
 
-def watch(monkeypatch) -> list[set[int]]:
+def watch(monkeypatch: Any) -> list[set[int]]:
     """A list that grows by the numbers allowed at every piece of our linear algebra."""
     seen: list[set[int]] = []
 
-    def watched(function):
+    def watched(function: Any) -> Any:
         @functools.wraps(function)
-        def call(*arguments, **options):
+        def call(*arguments: Any, **options: Any) -> Any:
             seen.append(allowed())
             return function(*arguments, **options)
 

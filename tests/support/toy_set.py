@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from drbqo_ray.core.sets.base import Family, UncertaintySet, finish, share_of_ties, unit_rows
 
@@ -13,7 +13,7 @@ class Lowest(UncertaintySet):
 
     kind: ClassVar[str] = "toy-lowest"
 
-    def _solve_rows(self, values, q):
+    def _solve_rows(self, values: Any, q: Any) -> Any:
         x, shift, scale = unit_rows(values)
         return finish(x, shift, scale, share_of_ties(x, q))
 
@@ -25,7 +25,7 @@ class Contamination(UncertaintySet):
     share: float
     kind: ClassVar[str] = "toy-contamination"
 
-    def _solve_rows(self, values, q):
+    def _solve_rows(self, values: Any, q: Any) -> Any:
         x, shift, scale = unit_rows(values)
         p = (1.0 - self.share) * q + self.share * share_of_ties(x, q)
         return finish(x, shift, scale, p)
@@ -38,5 +38,5 @@ class SizedContamination(Contamination):
     kind: ClassVar[str] = "toy-sized"
     words: ClassVar[str] = "contamination of share"
 
-    def _family(self, q):
+    def _family(self, q: Any) -> Any:
         return Family("share that goes anywhere", self.kind, 1.0, self.share, SizedContamination)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from typing import Any
 
 from ray import tune
 
@@ -16,7 +17,7 @@ class Scale:
         self.factor = factor
 
 
-def every_domain(config):
+def every_domain(config: dict[str, Any]) -> None:
     expected = {
         "uniform": float,
         "quniform": float,
@@ -42,7 +43,7 @@ def every_domain(config):
     tune.report({"eval": {"score": config["uniform"]}, "score": config["uniform"]})
 
 
-def misbehaving(config):
+def misbehaving(config: dict[str, Any]) -> None:
     if config["x"] > 0.8:
         if not os.path.exists(f"{config['fixed']}-{config['x']}"):
             raise ValueError("diverged")
@@ -57,19 +58,19 @@ def misbehaving(config):
         tune.report({"score": config["x"]})
 
 
-def index(config):
+def index(config: dict[str, Any]) -> None:
     tune.report({"score": config["k"] + config["fold"]})
 
 
-def nested_loss(config):
+def nested_loss(config: dict[str, Any]) -> None:
     shifted = config["x"] - config["shift"]["by"]
     tune.report({"eval": {"loss": shifted**2 + 0.1 * config["fold"]}})
 
 
-def slow(config):
+def slow(config: dict[str, Any]) -> None:
     time.sleep(0.5)
     tune.report({"score": -((config["x"] - 0.3) ** 2) - 0.1 * config["fold"] * config["x"]})
 
 
-def even(config):
+def even(config: dict[str, Any]) -> None:
     tune.report({"score": -((config["x"] - 0.3) ** 2) - 0.1 * config["fold"] * config["width"]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ray import tune
 
 from drbqo_ray.tune_searcher import DRBQOSearch
@@ -9,14 +11,14 @@ from drbqo_ray.tune_searcher import DRBQOSearch
 SPACE = {"x": tune.uniform(0, 1), "net": {"width": tune.randint(1, 9)}}
 
 
-def ready(space=None, mode="max", **options):
+def ready(space: Any = None, mode: str = "max", **options: Any) -> Any:
     search = DRBQOSearch(**{"n_folds": 3, **options})
     assert search.set_search_properties("score", mode, space or SPACE, num_samples=10)
     return search
 
 
-def flat(config, prefix="config/"):
-    found = {}
+def flat(config: dict[str, Any], prefix: str = "config/") -> Any:
+    found: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, dict):
             found |= flat(value, f"{prefix}{key}/")
@@ -25,11 +27,11 @@ def flat(config, prefix="config/"):
     return found
 
 
-def score_of(config):
+def score_of(config: dict[str, Any]) -> Any:
     return -((config["x"] - 0.3) ** 2) - 0.1 * config.get("fold", 0) * config["x"]
 
 
-def run(search, trials, score=score_of):
+def run(search: Any, trials: Any, score: Any = score_of) -> Any:
     """Suggest and complete trials one by one; the configs."""
     configs = []
     for trial in trials:

@@ -7,6 +7,7 @@ linear programs, and the MMD ball by a general convex solver and by a bound from
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog, minimize
@@ -15,7 +16,7 @@ BISECTIONS = 140
 LD = np.longdouble
 
 
-def unit(values):
+def unit(values: Any) -> Any:
     """Values in extended precision, shifted and scaled to [0, 1]; constant rows become 0."""
     wide = np.asarray(values, dtype=LD)
     wide = wide - wide.min()
@@ -23,7 +24,7 @@ def unit(values):
     return wide / top if top > 0 else wide
 
 
-def chi_square_value(x, q, rho):
+def chi_square_value(x: Any, q: Any, rho: Any) -> Any:
     """Bisection on the level tau of p = q (tau - x)_+ / lam, whose divergence falls in tau."""
     x, q = x[q > 0], q[q > 0].astype(LD)
     q = q / q.sum()
@@ -31,11 +32,11 @@ def chi_square_value(x, q, rho):
     if x.max() == 0:
         return x[0]
 
-    def weights(tau):
+    def weights(tau: Any) -> Any:
         p = q * np.maximum(tau - x, 0)
         return p / p.sum()
 
-    def excess(tau):
+    def excess(tau: Any) -> Any:
         return np.sum(q * np.square(weights(tau) / q - 1)) - 2 * LD(rho)
 
     mass = q[x == 0].sum()
@@ -55,7 +56,7 @@ def chi_square_value(x, q, rho):
     return np.sum(weights(high) * x)
 
 
-def kl_value(x, q, rho):
+def kl_value(x: Any, q: Any, rho: Any) -> Any:
     """Bisection on the strength of the exponential tilt."""
     x, q = x[q > 0], q[q > 0].astype(LD)
     q = q / q.sum()
@@ -65,11 +66,11 @@ def kl_value(x, q, rho):
     if rho >= -np.log(q[x == 0].sum()):
         return LD(0)
 
-    def weights(log_beta):
+    def weights(log_beta: Any) -> Any:
         p = q * np.exp(-np.exp(log_beta) * x)
         return p / p.sum()
 
-    def divergence(p):
+    def divergence(p: Any) -> Any:
         held = p > 0
         return np.sum(p[held] * np.log(p[held] / q[held]))
 
@@ -83,24 +84,24 @@ def kl_value(x, q, rho):
     return np.sum(weights(low) * x)
 
 
-def cvar_value(x, q, alpha):
+def cvar_value(x: Any, q: Any, alpha: Any) -> Any:
     """The dual max_t t - E (t - x)_+ / alpha has its optimum at one of the values."""
     x, q = x[q > 0], q[q > 0].astype(LD)
     return max(t - np.sum(q * np.maximum(t - x, 0)) / (q.sum() * LD(alpha)) for t in x)
 
 
-def total_variation_value(x, q, rho):
+def total_variation_value(x: Any, q: Any, rho: Any) -> Any:
     """The dual max_lam E min(x, min x + lam) - lam rho has its optimum at a breakpoint."""
     q = q.astype(LD) / q.astype(LD).sum()
     return max(np.sum(q * np.minimum(x, lam)) - lam * LD(rho) for lam in x)
 
 
-def wasserstein_value(x, q, rho, distances):
+def wasserstein_value(x: Any, q: Any, rho: Any, distances: Any) -> Any:
     """Bisection on the slope of the concave dual; any lam gives a lower bound."""
     q = q.astype(LD) / q.astype(LD).sum()
     d = np.asarray(distances, dtype=LD)
 
-    def dual(lam):
+    def dual(lam: Any) -> Any:
         cost = x + lam * d  # (i, j)
         best = np.argmin(cost, axis=1)
         rows = np.arange(len(x))
@@ -125,7 +126,7 @@ def wasserstein_value(x, q, rho, distances):
     return bound
 
 
-def total_variation_program(x, q, rho):
+def total_variation_program(x: Any, q: Any, rho: Any) -> Any:
     """Primal linear program in p and the mass that leaves each context."""
     n = len(x)
     cost = np.concatenate([x, np.zeros(n)])
@@ -141,13 +142,13 @@ def total_variation_program(x, q, rho):
     return answer.fun
 
 
-def cvar_program(x, q, alpha):
+def cvar_program(x: Any, q: Any, alpha: Any) -> Any:
     """Primal linear program with p <= q / alpha."""
     bounds = [(0.0, float(b)) for b in q / alpha]
     return linprog(x, A_eq=np.ones((1, len(x))), b_eq=[1.0], bounds=bounds).fun
 
 
-def wasserstein_program(x, q, rho, distances):
+def wasserstein_program(x: Any, q: Any, rho: Any, distances: Any) -> Any:
     """Primal linear program over transport plans (i, j)."""
     n = len(x)
     leaving = np.kron(np.eye(n), np.ones(n))
@@ -155,14 +156,14 @@ def wasserstein_program(x, q, rho, distances):
     return answer.fun
 
 
-def transport_distance(p, q, distances):
+def transport_distance(p: Any, q: Any, distances: Any) -> Any:
     """Least mean distance at which q can be carried to p."""
     n = len(p)
     both = np.vstack([np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))])
     return linprog(np.ravel(distances), A_eq=both, b_eq=np.concatenate([q, p])).fun
 
 
-def mmd_bound(x, q, rho, gram, p):
+def mmd_bound(x: Any, q: Any, rho: Any, gram: Any, p: Any) -> Any:
     """Lower bound of the value from weak duality at p, the best over the ball's multiplier.
 
     For any multiplier mu >= 0 the Lagrangian is convex in p, so on the simplex it is at least
@@ -171,7 +172,7 @@ def mmd_bound(x, q, rho, gram, p):
     pull = gram @ (p - q)
     outside = (p - q) @ pull - rho**2
 
-    def bound(mu):
+    def bound(mu: Any) -> Any:
         slope = x + np.multiply.outer(mu, pull)
         return p @ x + 0.5 * mu * outside + slope.min(axis=-1) - slope @ p
 
@@ -187,7 +188,7 @@ def mmd_bound(x, q, rho, gram, p):
     return best
 
 
-def mmd_program(x, q, rho, gram):
+def mmd_program(x: Any, q: Any, rho: Any, gram: Any) -> Any:
     """A general convex solver, from the reference, to its own tolerance."""
     answer = minimize(
         lambda p: p @ x,
@@ -208,18 +209,18 @@ def mmd_program(x, q, rho, gram):
     return float(answer.fun)
 
 
-def line_distances(points):
+def line_distances(points: Any) -> Any:
     """Distances |w_i - w_j| of contexts on a line."""
     return np.abs(np.subtract.outer(points, points))
 
 
-def line_transport(p, q, points):
+def line_transport(p: Any, q: Any, points: Any) -> Any:
     """Transport distance on a line: the area between the two distribution functions."""
     order = np.argsort(points)
     return np.abs(np.cumsum((p - q)[order])[:-1]) @ np.diff(points[order])
 
 
-def random_case(rng, n_most=50) -> tuple[np.ndarray, np.ndarray, float]:
+def random_case(rng: Any, n_most: Any = 50) -> tuple[np.ndarray, np.ndarray, float]:
     """Values, reference and a radius in [0, n]: ties, offsets, scales, zeros, edges."""
     n = int(rng.integers(1, n_most + 1))
     values = rng.normal(size=n) if rng.random() < 0.7 else rng.random(n) ** 8
@@ -241,7 +242,9 @@ def random_case(rng, n_most=50) -> tuple[np.ndarray, np.ndarray, float]:
     return values, q, float(radius)
 
 
-def random_cases(count, seed, n_most=50) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+def random_cases(
+    count: Any, seed: int, n_most: Any = 50
+) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
     """`count` cases of `random_case` from one seed."""
     rng = np.random.default_rng(seed)
     for _ in range(count):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import drbqo_ray as dr
-from drbqo_ray.runtime.background_fit import BackgroundFit
+from drbqo_ray.runtime.background import BackgroundFit
 from tests.support.optimizer_problems import SPACE, spend
 
 
 @pytest.fixture(autouse=True)
 def fits_of_little_data(monkeypatch):
-    monkeypatch.setattr("drbqo_ray.runtime.background_fit.SMALL", 4)
+    monkeypatch.setattr("drbqo_ray.runtime.background.SMALL", 4)
 
 
 def searched(count: int) -> dr.Optimizer:
@@ -24,7 +24,7 @@ def searched(count: int) -> dr.Optimizer:
 def started(opt: dr.Optimizer) -> BackgroundFit:
     """Fits of which the first is done, and not in use yet."""
     fits = BackgroundFit()
-    fits.follow(opt.model, beside=True)
+    fits.follow(opt.model, in_background=True)
     assert fits._thread is not None
     fits._thread.join()
     return fits
@@ -40,31 +40,31 @@ def test_a_fit_is_put_into_use_once_it_is_done():
     before = size_of(opt)
     fits = started(opt)
     assert size_of(opt) == before
-    fits.follow(opt.model, beside=True)
+    fits.follow(opt.model, in_background=True)
     assert size_of(opt) == 12
 
 
 def test_an_old_fit_does_not_replace_a_newer_one_when_slots_go_and_come_back():
     opt = searched(12)
     fits = started(opt)  # with four slots: a fit to 12 scores
-    fits.follow(opt.model, beside=False)  # one slot: fits are made at once
+    fits.follow(opt.model, in_background=False)  # one slot: fits are made at once
     spend(opt, 8)
     newer = opt.last_fit
     assert newer is not None
     assert newer.size > 12
-    fits.follow(opt.model, beside=True)  # four again
+    fits.follow(opt.model, in_background=True)  # four again
     assert opt.last_fit is newer
 
 
 def test_after_an_old_fit_was_left_out_the_next_one_that_is_due_is_made():
     opt = searched(12)
     fits = started(opt)
-    fits.follow(opt.model, beside=False)
+    fits.follow(opt.model, in_background=False)
     spend(opt, 8)
-    fits.follow(opt.model, beside=True)
+    fits.follow(opt.model, in_background=True)
     assert fits._thread is not None
     fits._thread.join()
-    fits.follow(opt.model, beside=True)
+    fits.follow(opt.model, in_background=True)
     assert size_of(opt) == 20
 
 
@@ -73,4 +73,4 @@ def test_a_fit_that_breaks_is_raised_where_it_is_wanted(monkeypatch):
     monkeypatch.setattr("drbqo_ray.core.surrogate.Surrogate.fit", lambda *_: 1 / 0)
     fits = started(opt)
     with pytest.raises(ZeroDivisionError):
-        fits.follow(opt.model, beside=True)
+        fits.follow(opt.model, in_background=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drbqo_ray import Choice, Float, Int, Optimizer
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer.certainty import Certainty, certainty_of, robust_draws
+from drbqo_ray.optimizer.certainty import WIDENING, Certainty, certainty_of, value_draws
 from drbqo_ray.optimizer.stopping import StopRule
 
 SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
@@ -31,10 +31,38 @@ def searched(evaluations: int, mode: str = "max", **options) -> Optimizer:
 def test_the_measures_are_those_of_the_draws():
     seen = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [2.0, 1.5]])
     top = np.array([1.5, 1.0, 3.0, 2.5])
-    found = certainty_of(seen, top, 0)
-    assert found.probability == 0.75
-    assert found.loss == pytest.approx((0.5 + 2.0 + 0.0 + 0.5) / 4)
-    assert found.interval == pytest.approx(np.quantile(seen[:, 0], [0.025, 0.975]))
+    probability, loss, rival = certainty_of(seen, top, 0)
+    assert probability == 0.75
+    assert loss == pytest.approx((0.5 + 2.0 + 0.0 + 0.5) / 4)
+    assert rival == 1
+
+
+def test_equal_configs_share_a_draw_and_one_alone_has_no_rival():
+    assert certainty_of(np.ones((4, 2)), np.ones(4), 0) == (0.5, 0.0, 1)
+    assert certainty_of(np.ones((4, 1)), np.ones(4), 0) == (1.0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("probability", "loss", "rival", "kind", "words"),
+    [
+        (0.97, 0.001, 7, "clear", "clear (best of those seen with probability 0.97"),
+        (0.27, 8e-07, 7, "tied", "practically tied with config 7"),
+        (0.27, 0.001, None, "clear", "clear"),
+        (0.27, 0.05, 7, "open", "not settled: train more"),
+        (0.99, 0.05, 7, "open", "not settled: best of those seen with probability 0.99, but"),
+    ],
+)
+def test_one_verdict_from_probability_and_loss(probability, loss, rival, kind, words):
+    found = Certainty(probability, (0.1, 0.2), loss, resolution=0.02, rival=rival).verdict
+    assert found.kind == kind
+    assert str(found).startswith(words)
+    assert f"{probability:.2f}" in found.text
+
+
+def widened(values):
+    """The interval of values, as much further from its middle as reports have it."""
+    low, middle, high = np.quantile(values, [0.025, 0.5, 0.975])
+    return middle + WIDENING * (np.array([low, high]) - middle)
 
 
 def test_certainty_agrees_with_draws_from_the_exact_posterior():
@@ -53,16 +81,14 @@ def test_certainty_agrees_with_draws_from_the_exact_posterior():
     exact = np.mean(robust.argmax(axis=1) == own)
     assert found.probability == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 64))
     value = fit.center + fit.scale * robust[:, own]
-    middle, spread = value.mean(), value.std()
-    assert found.interval[0] == pytest.approx(middle - 1.96 * spread, abs=spread)
-    assert found.interval[1] == pytest.approx(middle + 1.96 * spread, abs=spread)
+    assert found.interval == pytest.approx(widened(value), abs=0.5 * value.std())
     among_seen = fit.scale * (robust.max(axis=1) - robust[:, own]).mean()
     assert found.loss > 0.5 * among_seen
 
 
 def rough(evaluations: int) -> Optimizer:
     """A search that judges configs by their scores, and scores that jump about."""
-    opt = Optimizer(SPACE, 3, method="foldwise", seed=2)
+    opt = Optimizer(SPACE, 3, method="foldwise", seed=2, fixed_seed=True)
     for _ in range(evaluations):
         suggestion = opt.ask()
         jump = 0.1 * np.sin(1e4 * suggestion.config["a"] + 77 * suggestion.context)
@@ -94,8 +120,7 @@ def test_by_scores_certainty_agrees_with_draws_of_the_missing_scores():
     robust = opt.uncertainty.solve(draws.reshape(-1, 3), opt.reference)[0].reshape(4000, -1)
     own = robust[:, distinct.index(best.config)]
     assert own.std() > 0.01
-    low, high = np.quantile(own, [0.025, 0.975])
-    assert found.interval == pytest.approx((low, high), abs=own.std())
+    assert found.interval == pytest.approx(widened(own), abs=0.5 * own.std())
     exact = np.mean(robust.argmax(axis=1) == distinct.index(best.config))
     assert found.probability == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 64))
     assert found.loss > 0.7 * (robust.max(axis=1) - own).mean()
@@ -144,7 +169,7 @@ def best_of_draws(monkeypatch, opt: Optimizer, best: int, numbers) -> np.ndarray
         "drbqo_ray.optimizer.certainty.maximize",
         lambda *_, **__: np.tile(opt._history.U[best], (16, 1)),
     )
-    return robust_draws(opt.scoring(), numbers, np.random.default_rng(0))
+    return value_draws(opt.scoring(), numbers, np.random.default_rng(0))
 
 
 def test_by_scores_the_best_of_a_draw_is_the_seen_config_it_is(monkeypatch):
@@ -227,3 +252,37 @@ def test_a_rule_reads_back_as_it_is_written(measure, limit):
 def test_a_bad_rule_is_refused_with_an_example(text):
     with pytest.raises(InvalidInput, match=r"loss < 0\.002"):
         Optimizer(SPACE, 3, stop_when=text)
+
+
+def test_auto_stops_when_the_loss_is_small_beside_what_folds_can_tell_apart():
+    rule = StopRule.parse(" auto ")
+    assert str(rule) == "auto"
+    assert StopRule.parse(str(rule)) == rule
+    assert rule.reached(Certainty(0.1, (0.0, 1.0), 0.0014, resolution=0.01))
+    assert not rule.reached(Certainty(1.0, (0.0, 1.0), 0.0016, resolution=0.01))
+    assert "what these folds can tell apart, 0.01" in rule.reason(
+        Certainty(0.1, (0.0, 1.0), 0.001, resolution=0.01), 40
+    )
+
+
+def test_a_search_with_auto_stops_and_says_why():
+    opt = searched(14, method="foldwise", stop_when="auto", fixed_seed=True)
+    while opt.stop_reason() is None and len(opt.observations) < 120:
+        suggestion = opt.ask()
+        opt.tell(suggestion.id, 2 + score(suggestion.config, suggestion.context))
+    assert (opt.stop_reason() or "").startswith("sure enough after")
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_the_resolution_is_the_corrected_error_of_differences(mode):
+    """Nadeau and Bengio: variance of the differences times (sum p^2 + 1 / (n - 1))."""
+    sign = 1.0 if mode == "max" else -1.0
+    opt = Optimizer(SPACE, 3, method="foldwise", mode=mode, fixed_seed=True)
+    rows = {(0.1, 0.2): [0.9, 0.7, 0.8], (0.5, 0.5): [0.6, 0.75, 0.7], (0.9, 0.3): [0.5, 0.4, 0.6]}
+    for (a, b), scores in rows.items():
+        for context, value in enumerate(scores):
+            opt.observe({"a": a, "b": b}, context, sign * value)
+    best, *others = np.array(list(rows.values()))
+    p = np.array(opt.recommend().weights)
+    errors = [np.sqrt((best - o).var(ddof=1) * (p @ p + 1 / 2)) for o in others]
+    assert opt.certainty().resolution == pytest.approx(np.mean(errors))

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from click.testing import CliRunner, Result
 from drbqo_ray.cli import main as command_line
 from drbqo_ray.cli.main import cli, conclude, limits, main
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.optimizer.methods import METHODS
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.optimizer.methods import DEFAULT, METHODS
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Observation, Recommendation
-from drbqo_ray.runtime.cluster_access import ClusterRefused, check_token, connect
+from drbqo_ray.runtime.ray_cluster import ClusterRefused, check_token, connect
 from drbqo_ray.runtime.result import Result as RunResult
 from drbqo_ray.storage.journal import JOURNAL, Journal
 from drbqo_ray.storage.stored_run import told_entry
@@ -177,17 +178,21 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 def test_methods_are_listed() -> None:
     lines = invoke("methods").stdout.splitlines()
-    assert [line.split() for line in lines] == [
+    assert lines[0].split("  ")[0] == "method"
+    assert [line.split()[:4] for line in lines[1:]] == [
         [name, method.config_rule.name, method.context_rule.name, method.report]
         for name, method in METHODS.items()
     ]
+    assert [line.split()[0] for line in lines if line.endswith("default")] == [DEFAULT]
+    place = lines[0].index("recommends by")
+    assert [line[place:].split()[0] for line in lines[1:]] == [m.report for m in METHODS.values()]
 
 
 def write_run(
     directory: Path, name: str = "C", finish: bool = True, told: int = 4, budget: int | None = 6
 ) -> Journal:
     space = {name: {"type": "float", "low": 0.1, "high": 1.0}}
-    problem = RunProblem.of(space, 3, {"n_initial": 3}, object(), "own_folds:good")
+    problem = Problem.of(space, 3, {"n_initial": 3}, object(), "own_folds:good")
     journal = Journal.create(directory, problem.header())
     total = {} if budget is None else {"n_evaluations": budget}
     journal.append("session", {"at": 0.0, "resources": {"CPU": 2.0}} | total)
@@ -264,10 +269,18 @@ def test_a_place_without_a_run_or_with_two_is_refused(tmp_path: Path, command: s
         assert "Traceback" not in result.output
     for name in ("a", "b"):
         write_run(tmp_path / "two" / name).close()
-    result = invoke(command, "two")
+    result = invoke("resume", "two")
     assert result.exit_code == 2
     assert "['a', 'b']" in result.stderr
     assert invoke("status", "two", "--name", "b").exit_code == 0
+
+
+def test_status_of_a_folder_lists_its_runs(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_run(tmp_path / "two" / name).close()
+    result = invoke("status", "two")
+    assert result.exit_code == 0
+    assert sorted(line.split()[0] for line in result.stdout.splitlines()) == ["a", "b", "run"]
 
 
 @pytest.mark.parametrize("content", [b"", b"junk\n", b'{"crc":"00000000","seq":0}\n', b"\0" * 99])
@@ -301,7 +314,7 @@ def test_resuming_a_run_that_is_over_says_so_at_once_and_starts_nothing(
 ) -> None:
     write_run(tmp_path / "run", budget=4).close()
     before = (tmp_path / "run" / JOURNAL).read_bytes()
-    for name in ("runtime.cluster_access.connect", "runtime.run.run"):
+    for name in ("runtime.ray_cluster.connect", "runtime.run.run"):
         monkeypatch.setattr(f"drbqo_ray.{name}", lambda *given, **options: pytest.fail("started"))
     Path("own_folds.py").unlink()
     result = invoke("resume", "run", "--address", "127.0.0.1:1", *more)
@@ -388,7 +401,13 @@ def test_a_run_with_a_recommendation_ends_with_0_and_says_what_failed(
 
 def options(**given: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = {"cpus": None, "gpus": None, "resources": ()}
-    nothing |= {"max_in_flight": None, "timeout": None, "max_consecutive_failures": None}
+    nothing |= {
+        "max_in_flight": None,
+        "timeout": None,
+        "time": None,
+        "at_deadline": None,
+        "max_consecutive_failures": None,
+    }
     return nothing | given
 
 
@@ -463,3 +482,82 @@ def test_a_cluster_is_joined_with_a_token_only(
 def test_addresses_that_are_no_head_node_are_refused(address: str) -> None:
     with pytest.raises(InvalidInput, match="host:port"):
         connect(address, insecure=True)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the objectives that a resumed run was started with; nothing is evaluated."""
+    names: list[str] = []
+    monkeypatch.setattr(command_line, "execute", lambda objective, *more: names.append(objective))
+    return names
+
+
+def foreign_owner(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: directory.stat().st_uid + 1)
+
+
+OPENED = {
+    "owner": foreign_owner,
+    "directory 0777": lambda directory, _: directory.chmod(0o777),
+    "directory 0770": lambda directory, _: directory.chmod(0o770),
+    "journal 0666": lambda directory, _: (directory / JOURNAL).chmod(0o666),
+}
+
+
+@pytest.mark.parametrize("opened", OPENED.values(), ids=OPENED)
+def test_resume_runs_no_code_that_others_can_have_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[str], opened: Any
+) -> None:
+    write_run(tmp_path / "run").close()
+    Path("own_folds.py").write_text(f"open('imported', 'w').close()\n{MODULE}")
+    opened(tmp_path / "run", monkeypatch)
+    result = invoke("resume", "run")
+    assert result.exit_code == 2
+    assert "--objective own_folds:good, or --trust" in result.stderr
+    assert invoke("resume", "run", "--objective", "own_folds:folds").exit_code == 2
+    for command in ("status", "report", "export"):
+        assert invoke(command, "run").exit_code == 0
+    assert not started
+    assert not Path("imported").exists()
+    assert invoke("resume", "run", "--trust").exit_code == 0
+    assert invoke("resume", "run", "--objective", "own_folds:good").exit_code == 0
+    assert started == ["own_folds:good"] * 2
+    assert Path("imported").exists()
+
+
+def test_a_directory_of_ones_own_is_resumed_without_a_word(
+    tmp_path: Path, started: list[str]
+) -> None:
+    write_run(tmp_path / "run").close()
+    assert invoke("resume", "run").exit_code == 0
+    wrong = invoke("resume", "run", "--trust", "--objective", "own_folds:folds")
+    assert wrong.exit_code == 2
+    assert "own_folds:good" in wrong.stderr
+    assert started == ["own_folds:good"]
+
+
+def test_a_run_from_an_object_store_is_resumed_with_an_objective_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write_run(tmp_path / "store" / "run").close()
+    refused = invoke("resume", f"file://{tmp_path}/store")
+    assert refused.exit_code == 2
+    assert "does not say who wrote it" in refused.stderr
+    assert not started
+    again = invoke("resume", f"file://{tmp_path}/store", "--objective", "own_folds:good")
+    assert again.exit_code == 0, again.output
+    assert started == ["own_folds:good"]
+
+
+def test_an_interrupted_run_in_an_object_store_says_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stored = replace(ended(True, "interrupted"), remote="s3://bucket/runs/x")
+    with pytest.raises(SystemExit) as end:
+        conclude(stored, "own_folds:good")
+    assert end.value.code == 130
+    said = capsys.readouterr()
+    assert "run        s3://bucket/runs/x\n" in said.out
+    advice = "`drbqo resume s3://bucket/runs/x --objective own_folds:good`"
+    assert said.err == f"drbqo: interrupted; go on with {advice}\n"

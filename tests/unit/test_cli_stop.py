@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from drbqo_ray.cli.main import cli, stop_rule
 from drbqo_ray.cli.saved_run import SavedRun, resume_arguments
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Observation
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL
@@ -36,14 +36,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "seed": 0,
         "stop_when": RULE,
     }
-    problem = RunProblem.of(space, 2, settings, object(), "ruled_folds:score")
+    problem = Problem.of(space, 2, settings, object(), "ruled_folds:score")
     coordinator = Coordinator(directory, problem, 40, {"n_evaluations": 40, "stop_when": RULE})
     asked = 0
     while found := coordinator.take(asked, 1, 1):
         asked += 1
         [one] = found
         coordinator.tell([Observation.of(one, one.config["x"] - one.context)])
-    coordinator.finish("finished", coordinator.stop_reason())
+    coordinator.finish("finished")
     return directory
 
 
@@ -81,9 +81,10 @@ def test_status_says_why_a_run_was_stopped_and_how_sure_it_is(stopped: Path) -> 
     lines = {line[:11].strip(): line[11:] for line in invoke("status", "run").stdout.splitlines()}
     assert lines["state"].startswith("finished, sure enough after ")
     assert lines["stop when"] == RULE
-    assert lines["certainty"].startswith("best of those seen with probability ")
-    assert "; robust value " in lines["certainty"]
-    assert " (95%); expected loss of stopping " in lines["certainty"]
+    assert "best of those seen with probability " in lines["verdict"]
+    assert "expected loss of stopping " in lines["verdict"]
+    assert lines["value"].startswith("robust value ")
+    assert lines["value"].endswith(" (95%)")
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from drbqo_ray import records
 from drbqo_ray.errors import InvalidInput, JournalError, RunFailed, UnknownSuggestion
-from drbqo_ray.problem import RunProblem
-from drbqo_ray.records import Observation, Scored, Suggestion
-from drbqo_ray.runtime import background_fit as fits_in_background
+from drbqo_ray.problem import Problem
+from drbqo_ray.records import Observation, Scored, Suggestion, read_score
+from drbqo_ray.runtime import background
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, read_journal
-from drbqo_ray.storage.stored_run import how_sure, recommend, replay, tell_optimizer
+from drbqo_ray.storage.stored_run import how_sure, recommend, replay
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import assert_sound, records_of
 
@@ -37,10 +38,10 @@ def ram():
         yield Path(directory)
 
 
-def problem_of(method="drbqo", seed=3, n_initial=5, stop_when=None) -> RunProblem:
+def problem_of(method="drbqo", seed=3, n_initial=5, stop_when=None) -> Problem:
     settings = {"method": method, "uncertainty": 1.0, "seed": seed, "n_initial": n_initial}
     settings["stop_when"] = stop_when
-    return RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
+    return Problem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
 
 
 def score_of(suggestion) -> Observation:
@@ -85,7 +86,7 @@ def test_looking_for_the_best_value_between_asks_changes_no_suggestion():
         suggestion = plain.ask()
         assert watched.ask() == suggestion
         for optimizer in (watched, plain):
-            tell_optimizer(optimizer, score_of(suggestion))
+            optimizer.record(score_of(suggestion))
         assert recommend(watched) is not None
 
 
@@ -99,8 +100,8 @@ def test_a_display_that_watches_the_best_value_gets_it_and_changes_no_suggestion
         while number == 3 and not coordinator.best():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-    assert coordinator.best()["best_std"] > 0
-    assert coordinator.best()["best_config"] in [suggestion.config for suggestion in plain]
+    assert coordinator.best().std > 0
+    assert coordinator.best().config in [suggestion.config for suggestion in plain]
     assert coordinator.take(0, 10, 1) == plain
     coordinator.close()
 
@@ -211,7 +212,7 @@ def test_telling_does_not_wait_for_a_long_thought(ram, monkeypatch):
     coordinator.close()
 
 
-def test_a_keeper_whose_disk_fails_acknowledges_nothing_and_says_so(ram):
+def test_a_coordinator_whose_disk_fails_acknowledges_nothing_and_says_so(ram):
     coordinator = Coordinator(ram / "run", problem_of("random"), 4, {})
     [suggestion] = coordinator.take(0, 1, 1)
     coordinator._journal.close()
@@ -239,7 +240,7 @@ def test_an_optimizer_that_breaks_is_reported_to_whoever_waits(ram, monkeypatch)
 
 
 def test_with_several_slots_fits_are_made_beside_and_replayed(ram, monkeypatch):
-    monkeypatch.setattr(fits_in_background, "SMALL", 4)
+    monkeypatch.setattr(background, "SMALL", 4)
     coordinator = Coordinator(ram / "run", problem_of("drbqo"), 60, {})
     told = 0
     while told < 60:
@@ -276,7 +277,7 @@ def stopped_by_hand(problem, n_evaluations) -> tuple[list, str | None]:
     asked: list = []
     while len(asked) < n_evaluations and optimizer.stop_reason() is None:
         asked.append(optimizer.ask())
-        tell_optimizer(optimizer, score_of(asked[-1]))
+        optimizer.record(score_of(asked[-1]))
     return asked, optimizer.stop_reason()
 
 
@@ -292,7 +293,8 @@ def test_a_run_that_is_sure_enough_hands_out_no_more_and_its_journal_says_why(ra
     assert asked == expected
     assert len(asked) < 40
     assert coordinator.stop_reason() == reason
-    final = coordinator.finish("finished", coordinator.stop_reason())
+    final = coordinator.finish("finished")
+    assert final.stop_reason == reason
     [record] = records_of(ram / "run", "finish")
     assert (record["reason"], record["stop_reason"]) == ("finished", reason)
     again = replay(read_journal(ram / "run"), problem_of())
@@ -318,7 +320,10 @@ def test_folds_under_way_when_the_run_is_sure_are_recorded(ram):
     assert under_way
     coordinator.tell([score_of(suggestion) for suggestion in under_way])
     assert coordinator.take(asked, 4, 4) == []
-    final = coordinator.finish("finished", coordinator.stop_reason())
+    reason = coordinator.stop_reason()
+    assert reason is not None
+    final = coordinator.finish("finished")
+    assert final.stop_reason == reason
     assert len(final.observations) == asked
     assert asked < 80
 
@@ -337,7 +342,7 @@ def test_nobody_waits_while_the_rule_looks_at_the_model(ram, monkeypatch):
     assert looking.wait(60)
     assert coordinator.tell([score_of(first)])[0].id == 0
     assert coordinator.snapshot().n_done == 1
-    assert coordinator.best() == {}
+    assert coordinator.best() is None
     assert coordinator.stop_reason() is None
     looked.set()
     assert coordinator.take(1, 1, 1)[0].id == 1
@@ -352,3 +357,37 @@ def test_a_bad_rule_is_refused_with_the_problem(rule):
 
 def test_a_rule_is_no_part_of_the_problem_that_a_resume_is_checked_against():
     assert problem_of(stop_when="loss < 0.1").header() == problem_of().header()
+
+
+def test_a_score_is_read_once_on_its_way(ram, monkeypatch):
+    """On the worker: the coordinator and its optimizer take the outcome as it is."""
+    reads = []
+
+    def counted(value):
+        reads.append(value)
+        return read_score(value)
+
+    monkeypatch.setattr(records, "read_score", counted)
+    coordinator = Coordinator(ram / "run", problem_of(), 3, {})
+    for number in range(3):
+        [asked] = coordinator.take(number, 1, 1)
+        coordinator.tell([Observation.of(asked, 0.5 + number)])
+    final = coordinator.finish("finished")
+    assert [seen.score for seen in final.observations] == reads == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize(("budget", "reason"), [("used up", "finished"), ("left", "interrupted")])
+def test_a_stop_rule_that_did_not_stop_the_run_is_not_named(ram, budget, reason):
+    problem = problem_of(stop_when="probability > 0.05")
+    n_asked = len(stopped_by_hand(problem, 40)[0])
+    n_evaluations = n_asked if budget == "used up" else 40
+    coordinator = Coordinator(ram / "run", problem, n_evaluations, {})
+    for number in range(n_asked):
+        [suggestion] = coordinator.take(number, 1, 1)
+        coordinator.tell([score_of(suggestion)])
+    deadline = time.monotonic() + 60
+    while coordinator.stop_reason() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert coordinator.stop_reason() is not None
+    assert coordinator.finish(reason).stop_reason is None
+    assert "stop_reason" not in list(read_journal(ram / "run"))[-1].data

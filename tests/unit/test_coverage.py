@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drbqo_ray.records import Observation
-from drbqo_ray.runtime.coverage import Coverage
+from drbqo_ray.runtime.status import Coverage
 
 
 def outcomes(*folds: tuple[int, bool]) -> list[Observation]:

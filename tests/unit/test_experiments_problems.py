@@ -7,12 +7,18 @@ import pytest
 
 from drbqo_ray.core.sets import ChiSquareBall
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.experiments.cell import Cell, cells_of
-from drbqo_ray.experiments.optimum import find_optimum, robust_values
+from drbqo_ray.experiments.cell import Cell, cells_of, report_label, trace_of
 from drbqo_ray.experiments.presets import GROUPS, PAPER, difference, find_preset, members
 from drbqo_ray.experiments.problems import ProblemSpec, initial_pairs, open_problem
-from drbqo_ray.experiments.series import report_label, trace_of
-from drbqo_ray.experiments.synthetic import SURFACES, beale, eggholder, hartmann, levy
+from drbqo_ray.experiments.synthetic import (
+    SURFACES,
+    beale,
+    eggholder,
+    find_optimum,
+    hartmann,
+    levy,
+    robust_values,
+)
 
 HARTMANN3 = (0.114614, 0.555649, 0.852547)
 HARTMANN6 = (0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573)
@@ -81,7 +87,7 @@ def test_the_robust_optimum_of_the_logistic_example_is_proven(radius):
 
 
 def test_a_wrong_optimum_gets_no_proof():
-    from drbqo_ray.experiments.optimum import _duality_gap
+    from drbqo_ray.experiments.synthetic import _duality_gap
 
     surface = SURFACES["logistic"]
     x = np.array([0.3, 0.0])

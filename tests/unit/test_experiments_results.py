@@ -11,16 +11,23 @@ import pytest
 from scipy import stats
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.experiments.cell import cells_of, run_cell
+from drbqo_ray.experiments.cell import FinishedCell, cells_of, read_cell, run_cell
 from drbqo_ray.experiments.command import draw, main, run_experiment
-from drbqo_ray.experiments.figures.logistic import true_mean
-from drbqo_ray.experiments.figures.theory import late_slope
-from drbqo_ray.experiments.journals import FinishedCell, read_cell
-from drbqo_ray.experiments.metrics import best_so_far, interval, log_regret, paired
+from drbqo_ray.experiments.figures import true_mean
 from drbqo_ray.experiments.presets import find_preset
 from drbqo_ray.experiments.problems import Judgment
 from drbqo_ray.experiments.results import _series_rows, read_results
-from drbqo_ray.experiments.table import caption, latex, markdown, rows_of, write_tables
+from drbqo_ray.experiments.table import (
+    best_so_far,
+    caption,
+    interval,
+    latex,
+    log_regret,
+    markdown,
+    paired,
+    rows_of,
+    write_tables,
+)
 from drbqo_ray.experiments.theory import (
     NOISE,
     RADIUS,
@@ -28,6 +35,7 @@ from drbqo_ray.experiments.theory import (
     bound,
     finite_problem,
     greedy_gain,
+    late_slope,
     play,
 )
 
@@ -89,7 +97,7 @@ def test_a_regret_of_zero_or_below_has_a_finite_logarithm():
 
 def test_a_row_is_written_for_each_change_and_for_the_last_step():
     judgments = {k: Judgment((float(k), 2.0 * k), None) for k in (3, 5)}
-    cell = FinishedCell({"mean": [3, 3, 5, 5, 5]}, judgments, {})
+    cell = FinishedCell({"mean": [3, 3, 5, 5, 5]}, judgments, {}, "a commit")
     rows = list(_series_rows(cell, "mean", 0.0, 10.0, TINY))
     assert [row[0] for row in rows] == ["0", "2", "4"]
     assert rows[0] == ["0", "4.5", "4.5", "5.5", ""]

@@ -14,8 +14,7 @@ from ray.tune.search.sample import Categorical, Float, Integer
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.space.foreign import convert_domain, convert_space
-from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.foreign import Normal, convert_domain, convert_space
 
 EXACT = {
     "uniform": (tune.uniform(-1, 2), dr.Float(-1.0, 2.0)),

@@ -130,7 +130,6 @@ def test_the_golden_journal_of_format_1_reads_exactly_and_is_still_written_so(tm
     assert written == path.read_bytes()
     run = write_run(tmp_path / "run", path.read_bytes())
     with Journal.open(run) as opened:
-        assert opened.fingerprint == "50970c5f399a8cbb"
         assert opened.append("note", {}) == 9
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from drbqo_ray.runtime.live_region import AboveRegion, LiveRegion
+from drbqo_ray.runtime.terminal import AboveRegion, LiveRegion
 from tests.support.screen import Terminal, lines_on_screen
 
 
@@ -97,7 +97,7 @@ class Slow:
 def test_many_threads_may_write_while_the_region_is_drawn(
     terminal: Terminal, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drbqo_ray.runtime.live_region.DRAWINGS_PER_SECOND", 500)
+    monkeypatch.setattr("drbqo_ray.runtime.terminal.DRAWINGS_PER_SECOND", 500)
     draw = Region.draw
     monkeypatch.setattr(Region, "draw", lambda self, width: Slow(draw(self, width)))
     with Region(terminal) as shown:

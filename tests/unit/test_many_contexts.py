@@ -71,17 +71,17 @@ def test_of_many_folds_few_rows_are_judged_by_draws(monkeypatch):
     draws = ScoreDraws(dr.ChiSquareBall(1.0), np.full(40, 1 / 40), score_normals(40))
     seen, own = [], ScoreDraws.robust
 
-    def watched(self, gp, x, scores):
+    def watched(self, gp, x, scores, firm):
         seen.append(len(x))
-        return own(self, gp, x, scores)
+        return own(self, gp, x, scores, firm)
 
     monkeypatch.setattr(ScoreDraws, "robust", watched)
     x, scores = rng.random((50, 3)), np.full((50, 40), np.nan)
-    draws.completed(gp, x, scores)
+    draws.completed(gp, x, scores, np.zeros((50, 40)))
     monkeypatch.setattr(score_draws, "EXACT_PAIRS", 120)
-    draws.completed(gp, x, scores)
+    draws.completed(gp, x, scores, np.zeros((50, 40)))
     monkeypatch.setattr(score_draws, "EXACT_PAIRS", 20)
-    draws.completed(gp, x, scores)
+    draws.completed(gp, x, scores, np.zeros((50, 40)))
     assert seen == [32, 3, 1]
 
 

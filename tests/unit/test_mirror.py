@@ -76,14 +76,14 @@ def test_the_mirror_uploads_in_the_background_and_outlives_a_failing_store(tmp_p
         wait_for(copy.exists)
         fail.set()
         run.append("tell", {"id": 0})
-        wait_for(lambda: mirror_.last_error is not None)
-        assert "network is down" in mirror_.last_error
+        wait_for(lambda: mirror_.trouble is not None)
+        assert "network is down" in mirror_.trouble
         with pytest.raises(JournalError, match="local journal is intact"):
             mirror_.upload()
         fail.clear()
         wait_for(lambda: len(list(read_journal(copy))) == 2)
         run.append("tell", {"id": 1})
-    mirror_.close()
+    assert mirror_.close() is None
     assert len(list(read_journal(copy))) == 3
 
 
@@ -137,7 +137,7 @@ def test_bad_mirror_arguments_are_refused_and_secrets_are_not_shown(tmp_path):
         with pytest.raises(InvalidInput):
             ObjectStoreMirror(storage, name, tmp_path, interval)
     with pytest.raises(JournalError) as caught:
-        ObjectStoreMirror("nosuch://me:hunter2@bucket/runs?token=hunter3", "run", tmp_path)
+        ObjectStoreMirror("nosuch://me:hunter2@bucket/runs?token=hunter3", "run", tmp_path).exists()
     assert "hunter" not in str(caught.value)
     assert "nosuch://bucket/runs" in str(caught.value)
     assert local_directory("s3://b/r/", "run") == local_directory("s3://b/r", "run")

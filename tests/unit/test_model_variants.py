@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks.model_variants import VARIANTS, ByFold, Sample, plain
-from benchmarks.problems import FoldProblem
+from benchmarks.quality.model import VARIANTS, ByFold, Sample, plain
+from benchmarks.quality.problems import FoldProblem
 from drbqo_ray import Float
 
 M, N = 40, 4
@@ -14,7 +14,7 @@ M, N = 40, 4
 def sample(offsets: np.ndarray, noises: np.ndarray) -> Sample:
     """A wave in one hyperparameter on four folds, each with its offset and its noise."""
     rng = np.random.default_rng(0)
-    problem = FoldProblem({"x": Float(0.0, 1.0)}, N, lambda config, fold: 0.0, 1.0)
+    problem = FoldProblem({"x": Float(0.0, 1.0)}, N, lambda config, fold, repeat: 0.0, 1.0)
     x = rng.random(M)
     scores = np.sin(6 * x)[:, None] + offsets + noises * rng.standard_normal((M, N))
     return Sample(problem, [{"x": float(v)} for v in x], scores, rng.random((M, N)) < 0.4)

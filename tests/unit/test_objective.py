@@ -109,6 +109,12 @@ def test_objectives_factories_and_classes_are_found_in_the_current_directory(att
         ("folds_of_mine:fails", "cannot be made: RuntimeError: no data here"),
         ("folds_of_mine:NeedsData", "instances need arguments"),
         ("folds_of_mine:NotCallable", "must be callable"),
+        ("os:abort", "standard library.*'os:abort'"),
+        ("os.path:join", "standard library"),
+        ("antigravity:webbrowser", "standard library"),
+        ("builtins:print", "standard library"),
+        ("folds_of_mine:functools.namedtuple", "standard library"),
+        ("folds_of_mine:functools.__dict__.clear", "standard library"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(spec, message):

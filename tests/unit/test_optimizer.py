@@ -276,7 +276,9 @@ def test_a_copy_goes_its_own_way():
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_missing_folds_of_a_told_config_are_trained_with_that_very_config(seed):
-    opt = dr.Optimizer({"C": dr.Float(1e-4, 1e2, log=True)}, 5, method="foldwise", seed=seed)
+    opt = dr.Optimizer(
+        {"C": dr.Float(1e-4, 1e2, log=True)}, 5, method="foldwise", seed=seed, fixed_seed=True
+    )
     assert opt.space.from_unit(opt.space.to_unit({"C": 0.0006})) != {"C": 0.0006}
     opt.observe({"C": 0.0006}, 0, 2.0)
     asked = []
@@ -331,7 +333,7 @@ def test_a_replayed_suggestion_keeps_the_config_that_was_trained():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_config_without_a_continuous_parameter_is_trained_once_in_every_fold(method):
-    opt = dr.Optimizer(BRANCHED, 3, method=method, n_initial=10)
+    opt = dr.Optimizer(BRANCHED, 3, method=method, n_initial=10, fixed_seed=True)
     pairs = []
     for k in range(30):
         suggestion = opt.ask()
@@ -342,7 +344,7 @@ def test_a_config_without_a_continuous_parameter_is_trained_once_in_every_fold(m
 
 @pytest.mark.parametrize("method", ["random", "drbqo"])
 def test_a_batch_trains_no_fold_of_such_a_config_twice(method):
-    opt = dr.Optimizer(BRANCHED, 3, method=method, n_initial=4)
+    opt = dr.Optimizer(BRANCHED, 3, method=method, n_initial=4, fixed_seed=True)
     spend_any(opt, 4)
     pairs = [(repr(s.config), s.context) for s in opt.ask(40)]
     assert len(set(pairs)) == len(pairs)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.problem import RunProblem
-from drbqo_ray.runtime.plan import Limits, Plan
-from drbqo_ray.runtime.run_many import _plans
+from drbqo_ray.problem import Limits, Problem
+from drbqo_ray.runtime.coordinator import Plan
+from drbqo_ray.runtime.run import _plans
 from drbqo_ray.storage.format import encode_record
 from drbqo_ray.storage.location import find_location
 
@@ -38,8 +38,8 @@ NUMPY = PLAIN | {
 }
 
 
-def problem_of(settings: dict[str, object], contexts: object) -> RunProblem:
-    return RunProblem.of(SPACE, contexts, settings, object(), "folds:score")  # type: ignore[arg-type]
+def problem_of(settings: dict[str, object], contexts: object) -> Problem:
+    return Problem.of(SPACE, contexts, settings, object(), "folds:score")  # type: ignore[arg-type]
 
 
 def types(value: object) -> object:

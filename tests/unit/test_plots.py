@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -12,8 +14,7 @@ import pytest
 
 from drbqo_ray import Float, Optimizer, plots
 from drbqo_ray.errors import InvalidInput, NothingObserved
-from drbqo_ray.report.about import About, Timing
-from drbqo_ray.report.facts import gather
+from drbqo_ray.report.facts import About, gather
 
 PICTURES = (
     plots.ranking,
@@ -70,10 +71,8 @@ def test_untrained_cells_are_hatched_and_trained_ones_hold_their_score(searched)
 
 
 def test_the_timeline_names_the_utilization(searched):
-    timings = [
-        Timing(o.id, 2.0, "node", 3.0 * o.id, 3.0 * o.id + 2.0) for o in searched.observations
-    ]
-    facts = gather(searched, About(), timings)
+    outcomes = [replace(o, seconds=2.0, node="node") for o in searched.observations]
+    facts = gather(searched, About(), outcomes, {o.id: 3.0 * o.id + 2.0 for o in outcomes})
     ax = plots.timeline(facts)
     assert f"{100 * facts.parts['timeline'].utilization:.1f} %" in ax.get_title()
     assert len(ax.patches) == 20

@@ -12,22 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drbqo_ray.records import Observation, Recommendation, Suggestion
-from drbqo_ray.runtime.coverage import Coverage
 from drbqo_ray.runtime.display import (
     SECONDS_BETWEEN_LINES,
     LineProgress,
     LiveProgress,
     Progress,
-    SilentProgress,
     config_text,
     duration,
     folds,
     make_progress,
-    rows,
     time_left,
     waiting,
 )
-from drbqo_ray.runtime.tally import RECENT, Tally, utilization
+from drbqo_ray.runtime.status import RECENT, Coverage, RunStatus, utilization
 from drbqo_ray.runtime.terminal import error_line, printable, printable_lines
 from tests.support.screen import Terminal, lines_on_screen
 
@@ -42,23 +39,45 @@ class Clock:
         return self.now
 
 
-def ok(id: int, context: int = 0, score: float = 0.5) -> Observation:
-    return Observation(id, {"C": 1.0}, context, "ok", score)
+def ok(id: int, context: int = 0, seconds: float = 0.0) -> Observation:
+    return Observation(id, {"C": 1.0}, context, "ok", 0.5, seconds=seconds)
 
 
 def failed(id: int, reason: str = "boom") -> Observation:
     return Observation(id, {"C": 1.0}, 0, "failed", None, reason)
 
 
-def suggestion(id: int, context: int = 0) -> Suggestion:
-    return Suggestion(id, {"C": 1.0}, context, 0)
+def recommended(config: dict[str, Any], robust: float = 0.75, std: float = 0.01) -> Recommendation:
+    return Recommendation(config, robust, robust, [1.0], [robust], [std], std)
 
 
-def play(progress: Progress, clock: Clock, n: int, seconds: float = 1.0, **status: Any) -> None:
-    for id in range(n):
-        progress.on_ask(suggestion(id, id % 3))
-        clock.now += seconds
-        progress.on_observation(ok(id, id % 3), status)
+class Run(RunStatus):
+    """A run in its own time whose display is the one that suits the stream."""
+
+    def __init__(
+        self,
+        stream: io.StringIO | None = None,
+        n_evaluations: int = 10,
+        slots: int = 1,
+        title: str = "run",
+        n_folds: int = 3,
+        progress: bool = True,
+    ) -> None:
+        self.time = Clock()
+        display = make_progress(progress, stream)
+        super().__init__(title, n_evaluations, lambda: slots, n_folds, display, self.time)
+
+    def start(self, id: int, fold: int = 0) -> None:
+        self.started("run", Suggestion(id, {"C": 1.0}, fold, 0))
+
+    def end(self, observation: Observation, seconds: float = 0.0) -> None:
+        self.time.now += seconds
+        self.ended("run", observation)
+
+    def play(self, n: int, seconds: float = 1.0) -> None:
+        for id in range(n):
+            self.start(id, id % 3)
+            self.end(ok(id, id % 3, seconds), seconds)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +91,7 @@ def _usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_display_suits_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
-    assert isinstance(make_progress(False, Terminal()), SilentProgress)
+    assert type(make_progress(False, Terminal())) is Progress
     for wish in (None, True):
         assert isinstance(make_progress(wish, Terminal()), LiveProgress)
         assert isinstance(make_progress(wish, io.StringIO()), LineProgress)
@@ -84,21 +103,18 @@ def test_the_display_suits_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_shown_inside_pytest_unless_it_is_asked_for(
     make: type[io.StringIO],
 ) -> None:
-    assert isinstance(make_progress(None, make()), SilentProgress)
-    assert not isinstance(make_progress(True, make()), SilentProgress)
+    assert type(make_progress(None, make())) is Progress
+    assert type(make_progress(True, make())) is not Progress
 
 
 def test_a_second_display_on_one_terminal_writes_lines_above_the_first() -> None:
-    stream, clock = Terminal(), Clock()
+    stream = Terminal()
     before, sys.stderr = sys.stderr, stream
     try:
-        first = make_progress(True, clock=clock)
-        first.on_start("first", 6, 2)
-        second = make_progress(True, clock=clock)
-        assert isinstance(second, LineProgress)
-        second.on_start("second", 9, 2)
-        second.on_finish()
-        first.on_finish()
+        first = Run(None, 6, 2, "first")
+        assert isinstance(make_progress(True), LineProgress)
+        Run(None, 9, 2, "second").finish()
+        first.finish()
     finally:
         sys.stderr = before
     seen = lines_on_screen(stream.getvalue())
@@ -108,108 +124,92 @@ def test_a_second_display_on_one_terminal_writes_lines_above_the_first() -> None
 
 
 def test_false_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    clock = Clock()
-    progress = make_progress(False, clock=clock)
-    progress.on_start("run", 3, 2)
-    play(progress, clock, 3)
-    progress.on_finish(None)
+    run = Run(None, 3, 2, progress=False)
+    run.play(3)
+    run.finish()
     assert capfd.readouterr() == ("", "")
 
 
 def test_lines_go_to_standard_error_by_default(capfd: pytest.CaptureFixture[str]) -> None:
-    progress = make_progress(True)
-    progress.on_start("run", 3, 2)
-    progress.on_finish(None)
+    Run(None, 3, 2).finish()
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith("run: 3 evaluations, 2 at a time\n")
 
 
 def test_a_short_run_writes_its_first_and_its_last_line_only() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 100, 2)
-    play(progress, clock, 100, seconds=0.001)
-    progress.on_finish(None)
+    stream = io.StringIO()
+    run = Run(stream, 100, 2)
+    run.play(100, seconds=0.001)
+    run.finish()
     lines = stream.getvalue().splitlines()
     assert len(lines) == 2
     assert lines[-1].startswith("run: finished after 0 s: 100/100 done")
 
 
 def test_lines_come_every_few_seconds_at_most() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 10_000, 1)
-    play(progress, clock, 200, seconds=SECONDS_BETWEEN_LINES / 10)
+    stream = io.StringIO()
+    run = Run(stream, 10_000, 1)
+    run.play(200, seconds=SECONDS_BETWEEN_LINES / 10)
     assert len(stream.getvalue().splitlines()) == 1 + 20
     assert "\x1b" not in stream.getvalue()
 
 
 def test_the_lines_of_a_long_run_become_rarer_but_not_rare() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 10_000, 1)
+    stream = io.StringIO()
+    run = Run(stream, 10_000, 1)
     counts = []
     for _ in range(12):
-        play(progress, clock, 1200, seconds=3.0)
+        run.play(1200, seconds=3.0)
         counts.append(len(stream.getvalue().splitlines()) - sum(counts))
     assert 80 < counts[0] < 200
     assert counts[-1] == 60
 
 
 def test_a_line_says_what_the_region_says() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 4, 2, 4)
-    status = {"done": 2, "running": 1, "failed": 1, "best_robust": 0.9123, "best_std": 0.0121}
-    status |= {"best_config": {"C": 0.12345678, "kernel": "rbf"}, "fold_seconds": 12.0}
-    progress.on_ask(suggestion(0))
-    clock.now += SECONDS_BETWEEN_LINES
-    progress.on_observation(ok(0), status | {"fold_counts": [2, 0, 1], "utilization": 0.956})
+    stream = io.StringIO()
+    run = Run(stream, 4, 2, n_folds=4)
+    run.found(recommended({"C": 0.12345678, "kernel": "rbf"}, 0.9123, 0.0121))
+    for id in range(3):
+        run.start(id)
+    run.end(failed(0))
+    run.end(ok(1, 2, SECONDS_BETWEEN_LINES), SECONDS_BETWEEN_LINES)
     assert stream.getvalue().splitlines()[-1] == (
         "run: 2/4 done, 1 running, 1 failed, best 0.9123 ± 0.024 (C=0.1235, kernel=rbf),"
-        " folds 2 0 1 0, 96 % busy, at least 6 s left"
+        " folds 1 0 1 0, 100 % busy, at least 1 s left"
     )
-    clock.now += SECONDS_BETWEEN_LINES
-    progress.on_status({"running": 0})
-    assert stream.getvalue().splitlines()[-1].startswith("run: 2/4 done, 0 running, 1 failed")
+    run.time.now += SECONDS_BETWEEN_LINES
+    run.start(3)
+    assert stream.getvalue().splitlines()[-1].startswith("run: 2/4 done, 2 running, 1 failed")
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_the_last_word_is_the_recommendation_of_the_result(stream: io.StringIO) -> None:
-    class Result:
-        recommendation = Recommendation({"C": 2.5}, 0.875, 0.9, [1.0], [0.9], [0.1], 0.0625)
-
-    progress = make_progress(True, stream, Clock())
-    progress.on_start("run", 1, 1)
-    progress.on_observation(ok(0), {"best_robust": 0.1, "best_std": 0.1})
-    progress.on_finish(Result())
+    run = Run(stream, 1)
+    run.found(recommended({"C": 1.5}, 0.1, 0.1))
+    run.end(ok(0))
+    run.finish(recommended({"C": 2.5}, 0.875, 0.0625))
     assert "0.875 ± 0.12" in stream.getvalue()
     assert "C=2.5" in stream.getvalue()
 
 
 @pytest.mark.parametrize("make", [io.StringIO, Terminal])
 def test_the_last_word_says_how_many_folds_have_a_score(make: type[io.StringIO]) -> None:
-    class Result:
-        coverage = Coverage(3, (2,), 1)
-
-    stream, clock = make(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 4, 1)
-    play(progress, clock, 2)
+    stream = make()
+    run = Run(stream, 4, 1)
+    run.play(2)
     assert "trained on" not in stream.getvalue()
-    progress.on_finish(Result())
+    run.finish(coverage=Coverage(3, (2,), 1))
     said = " ".join(stream.getvalue().replace("│", " ").split())
     assert "trained on 2 of 3 folds, 1 evaluation failed; no score" in said
 
 
 def test_an_unfinished_run_is_called_stopped() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 5, 1)
-    play(progress, clock, 2)
-    progress.on_finish(None)
-    progress.on_finish(None)
+    stream = io.StringIO()
+    run = Run(stream, 5, 1)
+    run.play(2)
+    run.finish()
+    run.finish()
     last = stream.getvalue().splitlines()[-1]
     assert last.startswith("run: stopped after 2 s: 2/5 done")
     assert stream.getvalue().count("stopped") == 1
@@ -217,26 +217,22 @@ def test_an_unfinished_run_is_called_stopped() -> None:
 
 @pytest.mark.parametrize("make", [io.StringIO, Terminal])
 def test_a_run_that_was_sure_enough_says_so(make: type[io.StringIO]) -> None:
-    class Result:
-        stop_reason = "sure enough after 2 evaluations: loss 0.001 < 0.002"
-
-    stream, clock = make(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 5, 1)
-    play(progress, clock, 2)
-    progress.on_finish(Result())
-    assert Result.stop_reason in stream.getvalue()
+    reason = "sure enough after 2 evaluations: loss 0.001 < 0.002"
+    stream = make()
+    run = Run(stream, 5, 1)
+    run.play(2)
+    run.finish(stop_reason=reason)
+    assert reason in stream.getvalue()
     assert "stopped" in stream.getvalue()
 
 
 def test_lines_count_failures_and_leave_it_to_the_log_to_tell_them() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 1000, 1)
+    stream = io.StringIO()
+    run = Run(stream, 1000, 1)
     for id in range(3):
-        progress.on_observation(failed(id, f"Traceback:\n  File x\nValueError: no {id}\n"), {})
+        run.end(failed(id, f"Traceback:\n  File x\nValueError: no {id}\n"))
     assert len(stream.getvalue().splitlines()) == 1
-    progress.on_finish()
+    run.finish()
     assert "3/1000 done, 3 failed, best -" in stream.getvalue()
     assert "ValueError" not in stream.getvalue()
 
@@ -247,25 +243,24 @@ def region_text(stream: Terminal) -> str:
 
 def test_a_value_that_is_known_has_no_band() -> None:
     stream = io.StringIO()
-    progress = make_progress(True, stream, Clock())
-    progress.on_start("run", 1, 1)
-    progress.on_observation(ok(0), {"best_robust": 0.75, "best_std": 0.0})
-    progress.on_finish(None)
-    assert "best 0.75, folds" in stream.getvalue()
+    run = Run(stream, 1)
+    run.end(ok(0))
+    run.finish(recommended({}, 0.75, 0.0))
+    assert "best 0.75 (), folds" in stream.getvalue()
 
 
 def test_the_region_shows_bar_best_config_folds_slots_and_failures() -> None:
-    stream, clock = Terminal(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("my-run", 10, 2, 5)
-    play(progress, clock, 4, best_robust=0.75, best_std=0.01, best_config={"C": 1 / 3})
-    progress.on_observation(failed(4, "Traceback\nKeyError: 'x'"), {"fold_counts": {0: 3, 2: 1}})
-    progress.on_finish(None)
+    stream = Terminal()
+    run = Run(stream, 10, 2, "my-run", n_folds=5)
+    run.found(recommended({"C": 1 / 3}))
+    run.play(4)
+    run.end(failed(4, "Traceback\nKeyError: 'x'"))
+    run.finish()
     assert lines_on_screen(stream.getvalue()) == [
         "my-run  ━━━━━━━━━━━━━━━━━━━━────────────────────  5/10  4 s",
         "best      0.75 ± 0.02 robust",
         "config    C=0.3333",
-        "per fold  3 0 1 0 0",
+        "per fold  3 1 1 0 0",
         "slots     2, 50 % busy",
         "failed    1, last evaluation 4 (fold 0): KeyError: 'x'",
         "",
@@ -273,14 +268,13 @@ def test_the_region_shows_bar_best_config_folds_slots_and_failures() -> None:
 
 
 def test_the_region_says_how_long_the_rest_will_take_while_it_runs() -> None:
-    stream, clock = Terminal(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("my-run", 10, 2)
-    play(progress, clock, 4)
-    progress.on_ask(suggestion(4))
+    stream = Terminal()
+    run = Run(stream, 10, 2, "my-run")
+    run.play(4)
+    run.start(4)
     wait_for_text(stream, "4/10  4 s, about 6 s left")
     wait_for_text(stream, "1 of 2 running, 50 % busy")
-    progress.on_finish(None)
+    run.finish()
     assert "left" not in "".join(lines_on_screen(stream.getvalue()))
 
 
@@ -296,22 +290,21 @@ def test_failures_and_an_interrupt_leave_one_head_on_the_screen(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    stream, clock = Terminal(), Clock()
+    stream = Terminal()
     logger, before = logging.getLogger("tests.progress"), sys.stderr
     logger.addHandler(handler := logging.StreamHandler(stream))
     sys.stderr = stream
     try:
-        progress = make_progress(True, clock=clock)
-        progress.on_start("HEAD", 40, 2, 6)
+        run = Run(None, 40, 2, "HEAD", n_folds=6)
         for id in range(20):
-            progress.on_ask(suggestion(id))
-            clock.now += 1
-            status = {"best_robust": 0.5, "best_config": {"C": 1.0}} if id > 9 else {}
-            progress.on_observation(failed(id, f"Traceback\nKeyError: {'x' * 30 * id}"), status)
+            run.start(id)
+            run.time.now += 1
+            run.found(recommended({"C": 1.0}) if id > 9 else None)
+            run.end(failed(id, f"Traceback\nKeyError: {'x' * 30 * id}"))
             logger.warning("Evaluation %d failed", id)
         stream.write("^C")
         logger.warning("Stopping")
-        progress.on_finish(None)
+        run.finish()
     finally:
         sys.stderr = before
         logger.removeHandler(handler)
@@ -327,11 +320,10 @@ def test_a_stream_without_box_characters_gets_a_plain_bar() -> None:
     class Ascii(Terminal):
         encoding = "ascii"  # type: ignore[assignment]
 
-    stream, clock = Ascii(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 2, 1)
-    play(progress, clock, 1)
-    progress.on_finish(None)
+    stream = Ascii()
+    run = Run(stream, 2, 1)
+    run.play(1)
+    run.finish()
     assert f"run  {'#' * 20}{'-' * 20}  1/2" in lines_on_screen(stream.getvalue())[0]
 
 
@@ -357,39 +349,36 @@ def test_a_wait_is_told_and_on_a_terminal_forgotten(make: type[io.StringIO]) -> 
 def test_the_region_gives_the_cursor_back_even_when_nobody_finishes_it() -> None:
     stream = Terminal()
     progress = LiveProgress(stream)
-    progress.on_start("run", 6, 2)
+    progress.on_start(Run(progress=False))
     assert stream.getvalue().count("\x1b[?25l") == 1
-    progress.on_start("again", 6, 2)
+    progress.on_start(Run(progress=False))
     progress.on_finish()
     assert stream.getvalue().count("\x1b[?25h") == 2
 
 
 def test_the_region_keeps_its_clock_going_between_outcomes() -> None:
     stream = Terminal()
-    progress = make_progress(True, stream)
-    progress.on_start("run", 6, 2)
+    run = RunStatus("run", 6, lambda: 2, 3, make_progress(True, stream))
     wait_for_text(stream, "0/6  1 s")
-    progress.on_finish(None)
+    run.finish()
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch, no_color: str) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    stream, clock = Terminal(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 3, 2)
-    play(progress, clock, 3)
-    progress.on_finish(None)
+    stream = Terminal()
+    run = Run(stream, 3, 2)
+    run.play(3)
+    run.finish()
     colors = re.findall(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])m", stream.getvalue())
     assert bool(colors) == (no_color == "")
 
 
 def test_hostile_names_and_reasons_are_written_literally_in_lines() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start(HOSTILE, 10, 1)
-    progress.on_observation(failed(0, f"Traceback\n{HOSTILE}"), {})
-    progress.on_finish(None)
+    stream = io.StringIO()
+    run = Run(stream, 10, 1, HOSTILE)
+    run.end(failed(0, f"Traceback\n{HOSTILE}"))
+    run.finish()
     text = stream.getvalue()
     assert not any(ord(c) < 32 and c != "\n" for c in text)
     assert not set(text) & {"\x9b", "\u202e"}
@@ -398,11 +387,10 @@ def test_hostile_names_and_reasons_are_written_literally_in_lines() -> None:
 
 
 def test_hostile_names_and_reasons_are_written_literally_in_the_region() -> None:
-    stream, clock = Terminal(), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("\x1b[2J[red]x[/red] ", 10, 1)
-    progress.on_observation(failed(0, "\x1b[2J[red]y[/red] :smile:"), {})
-    progress.on_finish(None)
+    stream = Terminal()
+    run = Run(stream, 10, 1, "\x1b[2J[red]x[/red] ")
+    run.end(failed(0, "\x1b[2J[red]y[/red] :smile:"))
+    run.finish()
     assert "\x1b[2J" not in stream.getvalue()
     text = region_text(stream)
     assert r"\x1b[2J[red]x[/red] " in text
@@ -455,17 +443,16 @@ def test_an_error_without_end_is_cut() -> None:
 
 def test_time_left_leaves_out_the_start_of_the_workers() -> None:
     """A run of 21 s whose first outcome took 16 s is not said to take 16 minutes."""
-    clock = Clock()
-    tally = Tally("run", 60, 2, clock)
-    clock.now += 16
+    run = Run(None, 60, 2, progress=False)
+    run.time.now += 16
     for done in range(1, 60):
-        clock.now += 0.0 if done % 2 else 0.17
-        tally.observe(ok(done), {})
+        run.time.now += 0.0 if done % 2 else 0.17
+        run.end(ok(done))
         if done < 3:
-            assert tally.seconds_left is None
-            assert time_left(tally) == ""
+            assert run.seconds_left is None
+            assert time_left(run) == ""
         else:
-            assert tally.seconds_left == pytest.approx((60 - done) * 0.085, abs=0.2)
+            assert run.seconds_left == pytest.approx((60 - done) * 0.085, abs=0.2)
 
 
 @settings(deadline=None, max_examples=50)
@@ -473,60 +460,57 @@ def test_time_left_leaves_out_the_start_of_the_workers() -> None:
 def test_time_left_is_right_for_folds_that_take_equally_long(
     slots: int, seconds: float, total: int, start: float
 ) -> None:
-    clock = Clock()
-    tally = Tally("run", total, slots, clock)
-    clock.now += start
-    end = clock.now + -(-total // slots) * seconds
+    run = Run(None, total, slots, progress=False)
+    run.time.now += start
+    end = run.time.now + -(-total // slots) * seconds
     for done in range(1, total + 1):
-        clock.now += seconds if done % slots == 1 or slots == 1 else 0.0
-        tally.observe(ok(done), {})
+        run.time.now += seconds if done % slots == 1 or slots == 1 else 0.0
+        run.end(ok(done))
         if done > slots:
-            assert tally.seconds_left == pytest.approx(end - clock.now, abs=seconds + 1e-6)
+            assert run.seconds_left == pytest.approx(end - run.time.now, abs=seconds + 1e-6)
 
 
 def test_time_left_follows_the_pace_of_late() -> None:
-    clock = Clock()
-    tally = Tally("run", 1000, 1, clock)
+    run = Run(None, 1000, 1, progress=False)
     for done in range(101 + RECENT):
-        clock.now += 1 if done <= 100 else 10
-        tally.observe(ok(done), {})
-    assert tally.seconds_left == pytest.approx(10 * (1000 - tally.done))
+        run.time.now += 1 if done <= 100 else 10
+        run.end(ok(done))
+    assert run.seconds_left == pytest.approx(10 * (1000 - run.done))
 
 
 def test_time_left_grows_while_an_outcome_is_overdue() -> None:
-    clock = Clock()
-    tally = Tally("run", 12, 1, clock)
+    run = Run(None, 12, 1, progress=False)
     for done in (1, 2):
-        clock.now += 2
-        tally.observe(ok(done), {})
+        run.time.now += 2
+        run.end(ok(done))
     found = []
     for _ in range(4):
-        found.append(tally.seconds_left)
-        clock.now += 1
+        found.append(run.seconds_left)
+        run.time.now += 1
     assert found == [20, 19, 18, 2.5 * 10 - 2.5]
-    clock.now += 496
-    assert tally.seconds_left == 251 * 10 - 251
+    run.time.now += 496
+    assert run.seconds_left == 251 * 10 - 251
 
 
 def test_before_there_is_a_pace_the_folds_tell_how_long_it_takes_at_least() -> None:
-    clock = Clock()
-    tally = Tally("run", 41, 4, clock)
-    assert time_left(tally) == ""
-    clock.now += 1000
-    tally.observe(ok(0), {"running": 4, "fold_seconds": 600.0})
-    assert time_left(tally) == "at least 1 h 30 min left"
-    tally.update({"running": 4, "fold_seconds": 0.01})
-    assert time_left(tally) == ""
+    run = Run(None, 41, 4, progress=False)
+    assert time_left(run) == ""
+    for id in range(1, 5):
+        run.start(id)
+    run.end(ok(0, seconds=600.0), 1000)
+    assert time_left(run) == "at least 1 h 30 min left"
+    quick = Run(None, 41, 4, progress=False)
+    quick.end(ok(0, seconds=0.01), 1000)
+    assert time_left(quick) == ""
 
 
 def test_nothing_is_left_of_a_run_that_is_done() -> None:
-    clock = Clock()
-    tally = Tally("run", 3, 1, clock)
+    run = Run(None, 3, 1, progress=False)
     for done in range(3):
-        clock.now += 1
-        tally.observe(ok(done), {})
-    clock.now += 50
-    assert tally.seconds_left == 0
+        run.time.now += 1
+        run.end(ok(done))
+    run.time.now += 50
+    assert run.seconds_left == 0
 
 
 def test_utilization_is_a_share_of_the_time_there_was() -> None:
@@ -535,83 +519,10 @@ def test_utilization_is_a_share_of_the_time_there_was() -> None:
     assert utilization(0.0, 0.0) is None
 
 
-def test_use_of_the_slots_is_measured() -> None:
-    clock = Clock()
-    tally = Tally("run", 10, 2, clock)
-    clock.now += 30  # nothing can run yet
-    assert tally.utilization is None
-    tally.ask(suggestion(0))
-    clock.now += 4
-    tally.observe(ok(0), {})
-    assert tally.utilization == 0.5
-    for id in (1, 2):
-        tally.ask(suggestion(id))
-    clock.now += 4
-    tally.observe(ok(1), {})
-    assert tally.utilization == 0.75
-
-
-def test_seconds_of_earlier_sessions_count_when_the_status_tells_them() -> None:
-    clock = Clock()
-    tally = Tally("run", 10, 2, clock)
-    clock.now += 1
-    tally.observe(ok(0), {"seconds": 60.0})
-    clock.now += 2
-    assert tally.seconds == 62
-    tally.update({})
-    assert tally.seconds == 62
-
-
-ODD = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=3)
-    | st.lists(st.integers(-1, 9) | st.none(), max_size=3)
-    | st.dictionaries(
-        st.integers(0, 9) | st.text(max_size=2), st.integers() | st.none(), max_size=3
-    )
-)
-STATUS_KEYS = st.sampled_from(
-    [
-        "done",
-        "running",
-        "failed",
-        "best_robust",
-        "best_std",
-        "fold_counts",
-        "seconds",
-        "slots",
-        "best_config",
-        "utilization",
-        "fold_seconds",
-    ]
-)
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.dictionaries(STATUS_KEYS, ODD))
-def test_no_status_can_break_a_display(status: dict[str, Any]) -> None:
-    clock = Clock()
-    tally = Tally("run", 10, None, clock)
-    tally.observe(ok(0), status)
-    assert len(rows(tally)) >= 3
-    assert isinstance(time_left(tally), str)
-    stream = io.StringIO()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("run", 1, None)
-    progress.on_observation(ok(0), status)
-    progress.on_finish(None)
-    assert len(stream.getvalue().splitlines()) >= 2
-
-
 def test_calls_out_of_order_are_ignored() -> None:
     for progress in (make_progress(True, io.StringIO()), make_progress(True, Terminal())):
-        progress.on_ask(suggestion(0))
-        progress.on_status({"done": 3})
-        progress.on_observation(ok(0), {})
-        progress.on_finish(None)
+        progress.on_change()
+        progress.on_finish()
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -623,19 +534,17 @@ def test_a_broken_stream_silences_the_display_and_not_the_run(terminal: bool) ->
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    progress = make_progress(True, Broken(), clock := Clock())
-    progress.on_start("run", 5, 1)
-    play(progress, clock, 5)
-    progress.on_finish(None)
+    run = Run(Broken(), 5)
+    run.play(5)
+    run.finish()
 
 
 def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
     raw = io.BytesIO()
-    stream, clock = io.TextIOWrapper(raw, encoding="ascii"), Clock()
-    progress = make_progress(True, stream, clock)
-    progress.on_start("Größe", 1, 1)
-    play(progress, clock, 1, best_robust=0.5, best_std=0.1)
-    progress.on_finish(None)
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    run = Run(stream, 1, 1, "Größe")
+    run.play(1)
+    run.finish(recommended({}, 0.5, 0.1))
     assert rb"0.5 \xb1 0.2" in raw.getvalue()
     assert rb"Gr\xf6\xdfe: " in raw.getvalue()
 
@@ -652,17 +561,16 @@ def test_durations_read_well() -> None:
 
 
 def test_folds_without_a_score_are_counted_too() -> None:
-    tally = Tally("run", 10, 1, n_folds=6)
-    assert folds(tally) == "0 0 0 0 0 0"
-    tally.update({"fold_counts": {0: 2, 3: 1}})
-    assert folds(tally) == "2 0 0 1 0 0"
-    assert folds(Tally("run", 10, 1)) == "-"
+    run = Run(progress=False, n_folds=6)
+    assert folds(run) == "0 0 0 0 0 0"
+    run.resumed(3, 0, {0: 2, 3: 1}, 5.0)
+    assert folds(run) == "2 0 0 1 0 0"
 
 
 def test_many_folds_are_summed_up() -> None:
-    tally = Tally("run", 10, 1, n_folds=60)
-    tally.update({"fold_counts": {fold: fold % 3 + 1 for fold in range(50)}})
-    assert folds(tally) == "0 to 3 each in 60 folds"
+    run = Run(progress=False, n_folds=60)
+    run.resumed(99, 0, {fold: fold % 3 + 1 for fold in range(50)}, 5.0)
+    assert folds(run) == "0 to 3 each in 60 folds"
 
 
 def test_a_config_is_one_line_however_odd() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drbqo_ray import Recommendation
+from drbqo_ray import Choice, Recommendation
 from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.runtime.run_report import journal_facts
@@ -13,7 +13,9 @@ from tests.support.report_runs import two_peaks, write_run
 
 
 def uneven(config: dict[str, float], fold: int) -> float:
-    return two_peaks(config, fold) + 0.2 * float(np.sin(1e4 * config["x"] + 50 * fold))
+    return two_peaks({"kind": "a", "rate": 0.01, **config}, fold) + 0.2 * float(
+        np.sin(1e4 * config["x"] + 50 * fold)
+    )
 
 
 @pytest.fixture(scope="module", params=[13, 40], ids=["begun", "done"])
@@ -55,26 +57,29 @@ def test_the_two_runs_differ_in_what_is_known(found: tuple[Facts, Recommendation
     assert (facts.evaluations == 13) == (best.std > 0)
 
 
-def test_two_configs_with_all_folds_trained_differ_by_a_known_lead(tmp_path: Path) -> None:
-    configs = [{"x": x, "kind": "a", "rate": 0.01} for x in (0.2, 0.5, 0.8)]
-    run = write_run(tmp_path, uneven, method="foldwise", configs=configs)
-    verdict = journal_facts(run, run.name).verdict
-    assert verdict.lead_band == pytest.approx(0.0, abs=1e-9)
-    assert verdict.clear
-    assert not any("±" in sentence for sentence in verdict.sentences)
-    assert "beyond what the model is unsure of" in verdict.sentences[2]
+GRID = {"x": Choice([0.2, 0.5, 0.8])}
+CONFIGS = [{"x": x} for x in (0.2, 0.5, 0.8)]
+
+
+def test_among_configs_with_all_folds_trained_the_choice_is_clear(tmp_path: Path) -> None:
+    run = write_run(tmp_path, uneven, GRID, method="foldwise", configs=CONFIGS)
+    answer = journal_facts(run, run.name).verdict
+    assert answer.certainty is not None
+    assert answer.certainty.verdict.kind == "clear"
+    assert not any("±" in sentence for sentence in answer.sentences)
+    assert answer.sentences[2] == (
+        "The choice is clear (best of those seen with probability 1.00, expected loss of"
+        " stopping 0)."
+    )
 
 
 def test_two_configs_with_the_same_scores_are_a_tie_and_no_reason_to_go_on(tmp_path: Path) -> None:
-    configs = [{"x": x, "kind": "a", "rate": 0.01} for x in (0.2, 0.5, 0.8)]
-
     def turned(config: dict[str, float], fold: int) -> float:
         """The same scores on other folds; the third config is worse."""
         return 0.1 * ((fold + 10 * config["x"]) % 3) - (config["x"] > 0.6)
 
-    run = write_run(tmp_path, turned, method="foldwise", configs=configs)
-    verdict = journal_facts(run, run.name).verdict
-    assert not verdict.clear
-    assert verdict.sentences[2] == (
-        "Config 1 has the same score, and nothing is left to train: either will do."
-    )
+    run = write_run(tmp_path, turned, GRID, method="foldwise", configs=CONFIGS)
+    answer = journal_facts(run, run.name).verdict
+    assert answer.certainty is not None
+    assert answer.certainty.probability == 0.5
+    assert answer.sentences[2].startswith("The choice is practically tied with config 1")

@@ -17,8 +17,7 @@ import pytest
 from drbqo_ray import Choice, CVaR, Float, KLBall, WorstCase
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.report.facts import Facts
-from drbqo_ray.report.file import write_report
-from drbqo_ray.report.page import json_block, render_page
+from drbqo_ray.report.page import json_block, render_page, write_report
 from drbqo_ray.runtime.run_report import journal_facts
 from drbqo_ray.runtime.terminal import printable
 from tests.support.injections import PAYLOADS

@@ -15,8 +15,7 @@ import pytest
 
 from drbqo_ray import Float, Optimizer, plots
 from drbqo_ray.report import panels
-from drbqo_ray.report.about import About, Snippet
-from drbqo_ray.report.facts import Facts, gather
+from drbqo_ray.report.facts import About, Facts, Snippet, gather
 from drbqo_ray.report.page import render_page
 from drbqo_ray.report.panel import NOTHING
 from drbqo_ray.report.panels import all_panels

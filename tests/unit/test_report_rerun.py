@@ -11,9 +11,8 @@ from click.testing import CliRunner
 
 import drbqo_ray as dr
 from drbqo_ray.cli.main import cli
-from drbqo_ray.problem import RunProblem
-from drbqo_ray.runtime.rerun import SPACE_FILE, command_line, python_script
-from drbqo_ray.runtime.run_report import journal_facts
+from drbqo_ray.problem import Problem
+from drbqo_ray.runtime.run_report import SPACE_FILE, command_line, journal_facts, python_script
 from drbqo_ray.storage.journal import Journal
 from tests.support.report_runs import SPACE, write_run
 
@@ -29,10 +28,10 @@ PROBLEMS: dict[str, tuple[bool, dict[str, Any]]] = {
 }
 
 
-def problem_of(settings: dict[str, Any]) -> RunProblem:
+def problem_of(settings: dict[str, Any]) -> Problem:
     space = {**SPACE, "it's": dr.Choice(["a\nb", None, 3.5, "\u202e"])}
     folds = 2
-    return RunProblem.of(space, folds, settings, lambda c, f, s: 1.0, OBJECTIVE)
+    return Problem.of(space, folds, settings, lambda c, f, s: 1.0, OBJECTIVE)
 
 
 @pytest.mark.parametrize("case", list(PROBLEMS))
@@ -48,7 +47,7 @@ def test_the_script_states_the_same_problem(case, monkeypatch):
     assert told.pop("n_evaluations") == 12
     assert told.pop("stop_when") == "loss < 0.01"
     assert told.pop("storage") == "runs/again"
-    again = RunProblem.of(
+    again = Problem.of(
         told.pop("space"), told.pop("contexts"), told, lambda c, f, s: 1.0, told.pop("objective")
     )
     expected = {key: value for key, value in problem.header().items() if value is not None}
@@ -78,7 +77,7 @@ def test_the_command_states_the_same_problem_or_is_not_given(case, monkeypatch, 
     CliRunner().invoke(cli, shlex.split(command)[1:])
     assert (told["n_evaluations"], told["stop_when"]) == (12, "loss < 0.01")
     settings = {key: told[key] for key in ("method", "mode", "seed", "uncertainty")}
-    again = RunProblem.of(
+    again = Problem.of(
         told["space"], told["contexts"], settings, lambda c, f, s: 1.0, told["objective"]
     )
     header = again.header()
@@ -112,7 +111,7 @@ def test_an_objective_that_cannot_be_loaded_is_only_named(tmp_path):
 
 def test_objects_among_the_options_are_named(tmp_path):
     space = {"x": dr.Float(0, 1), "scaler": dr.Choice([dict, list])}
-    problem = RunProblem.of(space, 3, {}, lambda c, f, s: 1.0, OBJECTIVE)
+    problem = Problem.of(space, 3, {}, lambda c, f, s: 1.0, OBJECTIVE)
     assert command_line(problem, 5) is None
     assert "# Options that are objects are named only" in python_script(problem, 5)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from drbqo_ray.cli.saved_run import SavedRun
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.page import render_page
-from drbqo_ray.report.score_range import ScoreRange, implied_range
+from drbqo_ray.report.posterior import ScoreRange, implied_range
 from drbqo_ray.runtime.run_report import journal_facts
 from tests.support.report_runs import write_run
 

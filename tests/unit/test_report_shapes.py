@@ -11,9 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from drbqo_ray.report.about import Timing
-from drbqo_ray.report.draw.axis import Scale, nice_step, tick_text, word_lines
-from drbqo_ray.report.draw.svg import element
+from drbqo_ray.records import Observation
+from drbqo_ray.report.draw import Scale, element, nice_step, tick_text, word_lines
 from drbqo_ray.report.panels.pareto import front_of
 from drbqo_ray.report.panels.ranking import _agreement
 from drbqo_ray.report.panels.timeline import draw_up
@@ -111,24 +110,27 @@ def test_what_is_no_number_is_a_dash():
     assert Decimals.of([math.nan]).text(math.nan) == "–"
 
 
-timings = st.builds(
-    Timing,
+outcomes = st.builds(
+    Observation,
     id=st.integers(0, 10**6),
+    config=st.just({}),
+    context=st.integers(0, 3),
+    status=st.sampled_from(["ok", "failed"]),
     seconds=st.floats(0, 100),
     node=st.sampled_from([None, "a", "b"]),
-    told_at=st.none() | st.floats(0, 1000),
 )
+times = st.none() | st.floats(0, 1000)
 
 
-@given(st.lists(timings, max_size=40))
-def test_bars_of_a_lane_never_overlap_and_utilization_is_a_share(given_timings):
-    timeline = draw_up(given_timings)
-    timed = [each for each in given_timings if each.told_at is not None]
+@given(st.lists(st.tuples(outcomes, times), max_size=40, unique_by=lambda pair: pair[0].id))
+def test_bars_of_a_lane_never_overlap_and_utilization_is_a_share(given_outcomes):
+    told_at = {seen.id: at for seen, at in given_outcomes if at is not None}
+    timeline = draw_up([seen for seen, _ in given_outcomes], told_at)
     if timeline is None:
-        assert not timed
+        assert not told_at
         return
-    assert len(timeline.bars) == len(timed)
-    assert timeline.untimed == len(given_timings) - len(timed)
+    assert len(timeline.bars) == len(told_at)
+    assert timeline.untimed == len(given_outcomes) - len(told_at)
     assert 0 <= timeline.utilization <= 1 + 1e-6
     for lane in range(len(timeline.lanes)):
         bars = sorted((b.start, b.end) for b in timeline.bars if b.lane == lane)

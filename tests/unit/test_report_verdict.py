@@ -43,8 +43,8 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
             " 0.0034 in the worst case and 0.730 on average.",
             "Ranking by the plain mean would choose config 1 instead, which is 0.058 better on"
             " average but 0.313 worse in the worst case.",
-            "Its lead over config 8 is 0.02 ± 0.0048, beyond what the model is unsure of, so the"
-            " choice is clear.",
+            "The choice is not settled: best of those seen with probability 1.00, but expected loss"
+            " of stopping 0.1, so train more.",
         ],
     ),
     "smaller is better": (
@@ -59,8 +59,8 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
             "Use config 5 (x = 0.6, kind = a): its robust score is the best of 9 configs, 0.23 ±"
             " 0.0081 in the worst case and 0.18 on average.",
             "Ranking by the plain mean chooses the same config, so caution costs nothing here.",
-            "Its lead over config 6 is 0.039 ± 0.006, beyond what the model is unsure of, so the"
-            " choice is clear.",
+            "The choice is not settled: best of those seen with probability 1.00, but expected loss"
+            " of stopping 0.2, so train more.",
         ],
     ),
     "a method that recommends by mean": (
@@ -70,8 +70,8 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
             " 0.0034 in the worst case and 0.787 on average.",
             "Ranking by the worst case would choose config 7 instead, which is 0.313 better in the"
             " worst case but 0.058 worse on average.",
-            "Its lead over config 0 is 0.02 ± 0.0027, beyond what the model is unsure of, so the"
-            " choice is clear.",
+            "The choice is not settled: best of those seen with probability 1.00, but expected loss"
+            " of stopping 0.1, so train more.",
         ],
     ),
     "only failures": (
@@ -88,7 +88,8 @@ GOLDEN: dict[str, tuple[dict[str, Any], list[str]]] = {
             "Use config 0 (x = 0.1, kind = a): its robust score is the only one of 1 config, -0.108"
             " ± 0.061 in the worst case and -0.108 on average.",
             "Ranking by the plain mean chooses the same config, so caution costs nothing here.",
-            "No other config can be compared yet: go on with the run.",
+            "The choice is not settled: best of those seen with probability 1.00, but expected loss"
+            " of stopping 0.6, so train more.",
         ],
     ),
 }

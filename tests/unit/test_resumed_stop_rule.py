@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from drbqo_ray.optimizer.stopping import StopCheck
-from drbqo_ray.problem import RunProblem
+from drbqo_ray.problem import Problem
 from drbqo_ray.records import Observation, Suggestion
 from drbqo_ray.runtime.coordinator import Coordinator
 from drbqo_ray.storage.journal import JOURNAL, Journal, read_journal
-from drbqo_ray.storage.stored_run import replay, tell_optimizer
+from drbqo_ray.storage.stored_run import replay
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import assert_sound, records_of
 
@@ -28,26 +28,26 @@ def ram() -> Iterator[Path]:
         yield Path(directory)
 
 
-def problem_of(rule: str | None = RULE, seed: int = 2) -> RunProblem:
+def problem_of(rule: str | None = RULE, seed: int = 2) -> Problem:
     settings = {"method": "drbqo", "uncertainty": 1.0, "seed": seed, "n_initial": 5}
-    return RunProblem.of(SPACE, 3, {**settings, "stop_when": rule}, smooth, "smooth")
+    return Problem.of(SPACE, 3, {**settings, "stop_when": rule}, smooth, "smooth")
 
 
 def score_of(suggestion: Suggestion) -> Observation:
     return Observation.of(suggestion, smooth(suggestion.config, suggestion.context, 0))
 
 
-def by_hand(problem: RunProblem) -> tuple[list[Suggestion], str | None]:
+def by_hand(problem: Problem) -> tuple[list[Suggestion], str | None]:
     """What an optimizer asks and says that is never cut."""
     optimizer = problem.optimizer()
     asked: list[Suggestion] = []
     while len(asked) < MOST and optimizer.stop_reason() is None:
         asked.append(optimizer.ask())
-        tell_optimizer(optimizer, score_of(asked[-1]))
+        optimizer.record(score_of(asked[-1]))
     return asked, optimizer.stop_reason()
 
 
-def work(directory: Path, problem: RunProblem, most: int = MOST) -> tuple[int, str | None]:
+def work(directory: Path, problem: Problem, most: int = MOST) -> tuple[int, str | None]:
     """Work serially with an own coordinator; how many were asked in all, and why it stopped."""
     coordinator = Coordinator(
         directory, problem, MOST, {"stop_when": problem.settings["stop_when"]}

@@ -1,7 +1,7 @@
 """How `drbqo status` words a recommendation."""
 
 from drbqo_ray import Recommendation
-from drbqo_ray.cli.saved_run import in_words, recommendation_lines
+from drbqo_ray.cli.saved_run import recommendation_lines, value_in_words
 from drbqo_ray.optimizer.certainty import Certainty
 
 
@@ -16,10 +16,16 @@ def test_a_band_is_half_of_a_95_percent_interval() -> None:
 
 
 def test_what_is_known_has_no_band() -> None:
-    best, _, sure = recommendation_lines(found(0.0), Certainty(0.5, (0.75, 0.75), 0.003))
+    best, _, verdict, value = recommendation_lines(
+        found(0.0), Certainty(0.5, (0.75, 0.75), 0.003, resolution=0.1, rival=4)
+    )
     assert best == "best       0.75 robust, 0.8 mean"
-    assert sure.endswith("; robust value 0.75 by its own scores; expected loss of stopping 0.003")
+    assert verdict == (
+        "verdict    practically tied with config 4 (best of those seen with probability 0.50,"
+        " expected loss of stopping 0.003)"
+    )
+    assert value == "value      robust value 0.75 by its own scores"
 
 
 def test_what_is_not_known_has_an_interval() -> None:
-    assert "robust value 0.7 to 0.8 (95%)" in in_words(Certainty(0.5, (0.7, 0.8), 0.003))
+    assert "robust value 0.7 to 0.8 (95%)" in value_in_words(Certainty(0.5, (0.7, 0.8), 0.003))

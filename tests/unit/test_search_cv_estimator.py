@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import drbqo_ray as dr
-from drbqo_ray.search_cv.fold_search import Search
+from drbqo_ray.search_cv import estimator
 from tests.support.quick_search import GRID, SPACE, X, Y, search
 
 
@@ -47,8 +47,10 @@ def test_the_diagram_of_a_fitted_search_shows_the_best_estimator():
 
 def test_numbers_of_numpy_are_read_as_plain_ones(monkeypatch):
     plans = []
-    run = Search.run
-    monkeypatch.setattr(Search, "run", lambda self: plans.append(self._plan) or run(self))
+    run = estimator.search
+    monkeypatch.setattr(
+        estimator, "search", lambda plan, *rest: plans.append(plan) or run(plan, *rest)
+    )
     one, two = (
         search(
             SVC(),
@@ -64,6 +66,7 @@ def test_numbers_of_numpy_are_read_as_plain_ones(monkeypatch):
         for kind in (int, np.int32)
     )
     assert one.cv_results_["params"] == two.cv_results_["params"]
+    assert len(plans) == 2
     for plan in plans:
         radius = plan.settings["uncertainty"].radius
         values = (plan.n_evaluations, plan.error_score, plan.settings["seed"], radius)

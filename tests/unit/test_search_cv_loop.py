@@ -1,9 +1,13 @@
-"""The loop of a search, with crews that finish their folds in any order."""
+"""A search in the one loop, with executors that finish their folds in any order."""
 
 from __future__ import annotations
 
 import logging
-import time
+import random
+import sys
+from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -13,106 +17,101 @@ from sklearn.datasets import make_regression
 from sklearn.linear_model import Ridge
 
 from drbqo_ray.errors import InvalidInput
+from drbqo_ray.runtime import executor as seam
+from drbqo_ray.runtime.inline_executor import InlineExecutor
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.search_cv.fold_fit import FoldFit
-from drbqo_ray.search_cv.fold_search import Search, SearchPlan
+from drbqo_ray.search_cv.search import SearchPlan, search
 from drbqo_ray.space.parameters import Choice, Float
 from drbqo_ray.space.space import Space
 
 FOLDS = 3
 
 
-class Chance:
-    """A crew whose folds end in an order, and slots change in a way, that a strategy draws."""
+class Chance(InlineExecutor):
+    """An executor that leaves to chance in which order folds end, and how its slots change."""
 
-    def __init__(self, data, most, seconds=0.0):
-        self.data = data
-        self.most = most
-        self.slots = most
-        self.seconds = seconds
-        self.running = []
-        self.started = []
+    def __init__(self, objective, chance, most):
+        super().__init__(objective)
+        self.chance = chance
+        self.most = self.slots = most
         self.busiest = 0
 
-    def start(self, suggestion):
-        assert len(self.running) < self.slots
-        self.running.append(suggestion)
-        self.started.append((suggestion.config["x"], suggestion.context))
-        self.busiest = max(self.busiest, len(self.running))
-
-    def finished(self, wait):
-        self.slots = self.data.draw(st.integers(1, self.most))
-        order = self.data.draw(st.permutations(self.running))
-        ended = order[: self.data.draw(st.integers(0, len(order)))]
-        if wait and not ended:
-            ended = order[:1]
-        for suggestion in ended:
-            self.running.remove(suggestion)
-        return [(s, FoldFit(s.config["x"], fit_time=self.seconds, score_time=0.0)) for s in ended]
+    def poll(self, tickets, seconds):
+        self.slots = self.chance.randint(1, self.most)
+        running = [ticket for ticket in tickets if ticket in self._waiting]
+        self.busiest = max(self.busiest, len(running))
+        least = int(len(running) == len(tickets))  # else a call is under way to wait for
+        ended = self.chance.sample(running, self.chance.randint(least, max(least, len(running))))
+        for ticket in ended if running else []:
+            ticket.set_result(self._evaluate(*self._waiting.pop(ticket)))
+        return list(wait(tickets, seconds, FIRST_COMPLETED).done)
 
 
-def plan(space, budget, method="random", **others):
+class Echo:
+    """Folds whose score is the parameter x, and that are trained in no time."""
+
+    n_folds = FOLDS
+    estimator = Ridge()
+
+    def __init__(self):
+        self.trained = []
+
+    def train(self, config, fold):
+        self.trained.append((config["x"], fold))
+        return FoldFit(config["x"], {"score": config["x"]}, fit_time=0.0, score_time=0.0)
+
+    def target(self, scores):
+        return "score"
+
+
+@contextmanager
+def chance_backend(seed, most):
+    """A backend "chance" for the time of a block; the executors that were opened."""
+    opened = []
+
+    @contextmanager
+    def open_executor(objective, resources, in_flight):
+        opened.append(Chance(objective, random.Random(seed), most))
+        yield opened[-1]
+
+    home = ModuleType("chance_executor")
+    home.open_executor = open_executor
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "chance_executor", home)
+        patch.setitem(seam.BACKENDS, "chance", "chance_executor")
+        yield opened
+
+
+def searched(space, budget, method="random", **others):
+    """What came of a search on the backend "chance", and what was trained in it."""
     options = {"method": method, "uncertainty": 1.0, "seed": 0, **others}
-    return SearchPlan(Space(space), options, budget, "raise", verbose=False)
+    plan = SearchPlan(Space(space), options, budget, "raise", backend="chance", slots=None)
+    folds = Echo()
+    nobody = SimpleNamespace(warn_of_workers=lambda: None, started=lambda *_: None, ended=id)
+    return *search(plan, folds, nobody, None), folds.trained
 
 
-@settings(max_examples=40)
-@given(st.data(), st.integers(1, 5), st.integers(1, 30))
-def test_the_budget_is_met_whatever_order_folds_end_in(data, most, budget):
-    crew = Chance(data, most)
-    trained = Search(plan({"x": Choice([1.0, 2.0, 3.0, 4.0])}, budget), FOLDS, crew).run()
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 30))
+def test_the_budget_is_met_whatever_order_folds_end_in(seed, most, budget):
+    with chance_backend(seed, most) as opened:
+        _, trained, _, started = searched({"x": Choice([1.0, 2.0, 3.0, 4.0])}, budget)
     assert len(trained) == min(budget, 4 * FOLDS)
-    assert sorted((fold.config["x"], fold.fold) for fold in trained) == sorted(crew.started)
-    assert len(set(crew.started)) == len(trained)
-    assert crew.running == []
-
-
-class Slow:
-    """A crew of two that trains in the order started, only while it is waited for."""
-
-    slots = 2
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-        self.running = []
-
-    def start(self, suggestion):
-        self.running.append(suggestion)
-
-    def finished(self, wait):
-        if not wait or not self.running:
-            return []
-        first = self.running.pop(0)
-        return [(first, FoldFit(first.config["x"], fit_time=self.seconds, score_time=0.0))]
-
-
-@pytest.mark.parametrize(("seconds", "ahead"), [(1e-4, 1), (1e6, 0)])
-def test_a_suggestion_is_made_ahead_only_where_folds_are_short(seconds, ahead, monkeypatch):
-    crew = Slow(seconds)
-    search = Search(plan({"x": Float(0.0, 1.0)}, 14, "drbqo"), FOLDS, crew)
-    most = 0
-    ask = search.optimizer.ask
-
-    def noted():
-        nonlocal most
-        time.sleep(0.001)
-        most = max(most, len(search.optimizer.pending))
-        return ask()
-
-    monkeypatch.setattr(search.optimizer, "ask", noted)
-    assert len(search.run()) == 14
-    assert most == 1 + ahead
+    assert sorted((fold.config["x"], fold.fold) for fold in trained) == sorted(started)
+    assert len(set(started)) == len(trained)
+    assert opened[0]._waiting == {}
+    assert opened[0].busiest <= most
 
 
 def test_a_search_with_folds_under_way_says_once_why_it_stops(caplog):
-    sure = plan({"x": Float(0.0, 1.0)}, 60, "foldwise", stop_when="loss < 100")
-    search = Search(sure, FOLDS, Slow(1e6))
-    with caplog.at_level(logging.INFO, "drbqo_ray"):
-        trained = search.run()
+    with chance_backend(0, 2), caplog.at_level(logging.INFO, "drbqo_ray"):
+        space = {"x": Float(0.0, 1.0)}
+        _, trained, reason, _ = searched(space, 60, "foldwise", stop_when="loss < 100")
     assert len(trained) < 30
     (said,) = (record.getMessage() for record in caplog.records)
-    assert said == f"The search stops: {search.stop_reason}."
-    assert f"after {len(trained) - 1} evaluations" in said
+    assert said.endswith(f" {reason}.")
+    assert reason.startswith("sure enough after ")
 
 
 def test_a_search_stops_when_it_is_sure_enough():

@@ -25,11 +25,10 @@ FORBIDDEN_CALLS = {
     "os.popen",
 }
 FORBIDDEN_NAMES = {"UnsafeLoader", "FullLoader", "CUnsafeLoader", "CFullLoader"}
-# An exception of the user's estimator travels between processes of one Ray cluster, as all of
-# Ray's own data does, and the objective through a pipe to processes that the run has started;
-# nothing on disk is ever unpickled.
+# An exception of the user's estimator travels between the processes of one run, as the objective
+# does, which reaches local ones through a pipe; nothing on disk is ever unpickled.
 ALLOWED = {
-    "search_cv/ray_search.py",
+    "search_cv/fold_fit.py",
     "runtime/local_executor.py",
     "runtime/local_worker.py",
 }

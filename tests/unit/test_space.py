@@ -10,7 +10,7 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.space.normal import Normal
+from drbqo_ray.space.foreign import Normal
 from drbqo_ray.space.space import as_space
 from tests.support.hostile_objects import WithoutEquals, WithoutFloat, WithoutRepr
 

@@ -1,91 +1,87 @@
-"""The counts of a run: what a display is told, and when."""
+"""The counts of a run: what a display reads, and when it is told."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drbqo_ray.records import Observation, Suggestion
-from drbqo_ray.report.about import Timing
+from drbqo_ray.records import Observation, Recommendation, Suggestion
 from drbqo_ray.report.panels.timeline import draw_up
-from drbqo_ray.runtime.callbacks import Callbacks
-from drbqo_ray.runtime.coordinator import Snapshot
 from drbqo_ray.runtime.status import RunStatus
+
+BEST = Recommendation({"C": 1.0}, 0.5, 0.6, [1.0], [0.6], [0.1], 0.05)
 
 
 class Display:
-    """Keeps the last status."""
+    """Counts what it is told."""
 
     def __init__(self) -> None:
-        self.status: dict[str, Any] = {}
-        self.seen: list[int] = []
+        self.changes = 0
 
-    def on_status(self, status: dict[str, Any]) -> None:
-        self.status = status
-
-    def on_observation(self, observation: Observation, status: dict[str, Any]) -> None:
-        self.seen.append(observation.id)
-        self.status = status
+    def on_change(self) -> None:
+        self.changes += 1
 
 
 class Run:
-    """A standing with a clock, some slots and a display."""
+    """A status with a clock, some slots and a display."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, n_evaluations: int = 10) -> None:
         self.now = 100.0
         self.slots = slots
         self.display = Display()
-        self.standing = RunStatus(Callbacks([self.display]), lambda: self.slots, lambda: self.now)
+        self.status = RunStatus(
+            "run", n_evaluations, lambda: self.slots, 3, self.display, lambda: self.now
+        )
 
     def start(self, id: int, run: str = "a") -> None:
-        self.standing.started(run, Suggestion(id, {}, id % 3, 0))
+        self.status.started(run, Suggestion(id, {}, id % 3, 0))
 
     def end(self, id: int, seconds: float, run: str = "a", ok: bool = True) -> None:
         status, score = ("ok", 0.5) if ok else ("failed", None)
         seen = Observation(id, {}, id % 3, status, score, seconds=seconds)  # type: ignore[arg-type]
-        self.standing.trained(run, id)
-        self.standing.ended(run, seen)
+        self.status.trained(run, id)
+        self.status.ended(run, seen)
 
 
 def test_every_start_end_and_best_config_is_told() -> None:
     run = Run(2)
     run.start(0)
-    assert run.display.status["running"] == 1
+    assert run.status.running == 1
     run.start(1)
     run.start(0, "b")
-    assert run.display.status["running"] == 3
+    assert run.status.running == 3
     run.end(0, 1.0, "b")
     run.end(1, 1.0, ok=False)
-    assert run.display.seen == [0, 1]
-    told = {name: run.display.status[name] for name in ("done", "failed", "running", "slots")}
-    assert told == {"done": 2, "failed": 1, "running": 1, "slots": 2}
-    assert run.display.status["fold_counts"] == {0: 1, 1: 1}
-    assert run.display.status["fold_seconds"] == 1.0
-    run.standing.best({"best_robust": 0.5, "best_config": {"C": 1.0}})
-    assert run.display.status["best_config"] == {"C": 1.0}
+    now = run.status
+    assert (now.done, now.failed, now.running, now.slots) == (2, 1, 1, 2)
+    assert run.status.fold_counts == {0: 1, 1: 1}
+    assert run.status.fold_seconds == 1.0
+    assert run.display.changes == 5
+    for _ in range(2):
+        run.status.found(BEST)
+    assert run.display.changes == 6
+    assert run.status.best is BEST
 
 
 def test_an_evaluation_that_left_its_slot_does_not_run() -> None:
     run = Run(1)
     run.start(0)
-    run.standing.trained("a", 0)
+    run.status.trained("a", 0)
     run.start(1)
-    assert run.display.status["running"] == 1
+    assert run.status.running == 1
 
 
 def test_a_resumed_run_goes_on_counting_but_its_failures_here_are_its_own() -> None:
     run = Run(1)
-    run.standing.resumed(Snapshot([], 5, 5, 2, {0: 4, 2: 1}, {0: 2}, 60.0))
+    run.status.resumed(5, 2, {0: 4, 2: 1}, 60.0)
     run.now += 2
     run.end(5, 1.0, ok=False)
-    assert run.display.status["done"] == 6
-    assert run.display.status["failed"] == 3
-    assert run.display.status["fold_counts"] == {0: 4, 2: 2}
-    assert run.display.status["seconds"] == 62.0
-    assert run.standing.failed_here == 1
+    assert run.status.done == 6
+    assert run.status.failed == 3
+    assert run.status.fold_counts == {0: 4, 2: 2}
+    assert run.status.seconds == 62.0
+    assert run.status.failed_here == 1
 
 
 def test_waiting_for_workers_is_not_idleness() -> None:
@@ -93,20 +89,20 @@ def test_waiting_for_workers_is_not_idleness() -> None:
     run = Run(2)
     run.start(0)
     run.start(1)
-    assert "utilization" not in run.display.status
+    assert run.status.utilization is None
     run.now += 30  # the workers start
     run.now += 10
     run.end(0, 10.0)
     run.end(1, 10.0)
-    assert run.display.status["utilization"] == 1.0
+    assert run.status.utilization == 1.0
     run.now += 10  # one slot waits for its next evaluation, then both
-    run.standing.best({"best_robust": 1.0})
-    assert run.display.status["utilization"] == 1.0
+    run.status.found(BEST)
+    assert run.status.utilization == 1.0
     run.start(2)
-    assert run.display.status["utilization"] == 0.5
+    assert run.status.utilization == 0.5
     run.now += 10
     run.end(2, 10.0)
-    assert run.display.status["utilization"] == 0.5
+    assert run.status.utilization == 0.5
 
 
 def test_long_folds_count_before_they_end() -> None:
@@ -115,7 +111,7 @@ def test_long_folds_count_before_they_end() -> None:
         run.start(id)
     run.now += 60
     run.end(0, 60.0)
-    assert run.display.status["utilization"] == pytest.approx(1.0)
+    assert run.status.utilization == pytest.approx(1.0)
 
 
 def test_slots_that_join_count_from_then_on() -> None:
@@ -129,7 +125,7 @@ def test_slots_that_join_count_from_then_on() -> None:
     run.now += 10
     for id in (1, 2, 3):
         run.end(id, 10.0)
-    assert run.display.status["utilization"] == pytest.approx(1.0)
+    assert run.status.utilization == pytest.approx(1.0)
 
 
 @settings(deadline=None, max_examples=50)
@@ -149,15 +145,16 @@ def test_the_terminal_and_the_report_say_the_same(
         begin = free[place] + (0.0 if id < slots else pause)
         free[place] = begin + seconds
         events += [(begin, 1, id, seconds), (begin + seconds, 0, id, seconds)]
-    timings = []
+    outcomes, told_at = [], {}
     for at, begins, id, seconds in sorted(events):
         run.now = at
         if begins:
             run.start(id)
         else:
             run.end(id, seconds)
-            timings.append(Timing(id, seconds, "node", told_at=at))
-    timeline = draw_up(timings)
+            outcomes.append(Observation(id, {}, 0, "ok", 1.0, seconds=seconds, node="node"))
+            told_at[id] = at
+    timeline = draw_up(outcomes, told_at)
     assert timeline is not None
     if len(timeline.lanes) == slots:
-        assert run.display.status["utilization"] == pytest.approx(timeline.utilization)
+        assert run.status.utilization == pytest.approx(timeline.utilization)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from drbqo_ray.errors import JournalError, ProblemChanged
-from drbqo_ray.problem import RunProblem
-from drbqo_ray.runtime.cluster_access import ClusterRefused
-from drbqo_ray.runtime.run import run
-from drbqo_ray.runtime.run_many import run_many
+from drbqo_ray.problem import Problem
+from drbqo_ray.runtime.ray_cluster import ClusterRefused
+from drbqo_ray.runtime.run import run, run_many
 from drbqo_ray.storage.journal import JOURNAL
 from drbqo_ray.storage.location import begin, find_location, prepare
 from tests.support.fold_objectives import SPACE, smooth
 from tests.support.journal_checks import records_of
 
+KEEPALIVE = "RAY_grpc_client_keepalive_time_ms"
 
-def problem_of(seed: int = 0) -> RunProblem:
+
+def problem_of(seed: int = 0) -> Problem:
     settings = {"method": "random", "uncertainty": 1.0, "seed": seed, "mode": "max"}
     settings |= {"kernel": "se", "context_rule": None}
-    return RunProblem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
+    return Problem.of(SPACE, 3, settings, smooth, "tests.support.fold_objectives:smooth")
 
 
 @pytest.fixture
@@ -62,7 +65,7 @@ def test_a_run_that_is_there_outlives_a_refusal(tmp_path):
 
 def test_looking_at_an_empty_place_makes_nothing_and_beginning_makes_the_journal(tmp_path):
     place = find_location(tmp_path / "deep" / "run", None)
-    assert prepare(place, problem_of(), resume=False).outcomes == {}
+    assert prepare(place, problem_of(), resume=False) is None
     assert not list(tmp_path.iterdir())
     begin(place, problem_of(), resume=False)
     assert [set(header) for header in records_of(place.directory, "header")] == [
@@ -96,3 +99,25 @@ def test_a_place_without_the_right_to_make_a_run_is_refused(tmp_path, monkeypatc
     with pytest.raises(JournalError, match="you may not write there"):
         prepare(place, problem_of(), resume=False)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_driver_that_joins_a_cluster_notices_silent_hosts_in_seconds():
+    code = (
+        "from drbqo_ray.errors import DrbqoError\n"
+        "from drbqo_ray.runtime.executor import open_executor\n"
+        "try:\n"
+        "    with open_executor('ray', max, {'CPU': 1.0}, None, False): pass\n"
+        "except DrbqoError: pass\n"
+        "from ray._raylet import Config\n"
+        "print(Config.grpc_client_keepalive_time_ms(), Config.grpc_client_keepalive_timeout_ms())\n"
+    )
+    environment = os.environ | {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_MODE": "disabled"}
+    for given, expected in (({}, "5000 5000"), ({KEEPALIVE: "7000"}, "7000 5000")):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment | given,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == expected

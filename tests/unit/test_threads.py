@@ -15,12 +15,12 @@ import pytest
 
 import drbqo_ray as dr
 from drbqo_ray.errors import InvalidInput
-from drbqo_ray.experiments import optimum, theory
+from drbqo_ray.experiments import synthetic, theory
 from drbqo_ray.experiments.cell import cells_of, run_cell
 from drbqo_ray.experiments.presets import find_preset
 from drbqo_ray.experiments.synthetic import SURFACES
 from drbqo_ray.plots import facts_of
-from drbqo_ray.runtime.background_fit import BackgroundFit
+from drbqo_ray.runtime.background import BackgroundFit
 from drbqo_ray.search_cv import RobustSearchCV
 from drbqo_ray.threads import Library, one_thread
 from tests.support import quick_search, tune_trials
@@ -175,12 +175,12 @@ class TestEveryWayIn:
         assert allowed() == {THREADS}
 
     def test_a_fit_in_a_thread_of_its_own(self, monkeypatch):
-        monkeypatch.setattr("drbqo_ray.runtime.background_fit.SMALL", 4)
+        monkeypatch.setattr("drbqo_ray.runtime.background.SMALL", 4)
         opt, fits = told(), BackgroundFit()
         opt.ask()
         spend(opt, 1)
         seen = watch(monkeypatch)
-        fits.follow(opt.model, beside=True)
+        fits.follow(opt.model, in_background=True)
         assert fits._thread is not None
         fits._thread.join()
         assert seen
@@ -232,10 +232,10 @@ class TestEveryWayIn:
     def test_the_other_experiments(self, monkeypatch):
         seen = []
         monkeypatch.setattr(theory, "finite_problem", lambda: seen.append(allowed()) or 1 / 0)
-        monkeypatch.setattr(optimum, "_search", lambda *_: seen.append(allowed()) or 1 / 0)
+        monkeypatch.setattr(synthetic, "_search", lambda *_: seen.append(allowed()) or 1 / 0)
         for job in (
             lambda: theory.write_curves(None, 1, 1),
-            lambda: optimum.find_optimum(SURFACES["logistic"], 1.0),
+            lambda: synthetic.find_optimum(SURFACES["logistic"], 1.0),
         ):
             with pytest.raises(ZeroDivisionError):
                 job()

@@ -381,3 +381,18 @@ class TestDirectory:
     def test_an_empty_directory_is_an_error(self, tmp_path):
         with pytest.raises(RuntimeError, match="no state"):
             DRBQOSearch.load(tmp_path)
+
+
+def test_names_of_folds_are_saved_and_restored(tmp_path):
+    search = DRBQOSearch(SPACE, n_folds=["Basel", "Bern"], metric="score", mode="max")
+    run(search, "abcd")
+    search.save(str(tmp_path / "named"))
+    again = DRBQOSearch(SPACE, n_folds=["Basel", "Bern"], metric="score", mode="max")
+    again.restore(str(tmp_path / "named"))
+    page = again.report(tmp_path / "page.html").read_text()
+    assert "Basel" in page
+    assert "n_folds=[&#39;Basel&#39;, &#39;Bern&#39;]" in page
+    counted = DRBQOSearch(SPACE, n_folds=2, metric="score", mode="max")
+    run(counted, "abcd")
+    counted.save(str(tmp_path / "counted"))
+    assert '"names"' not in (tmp_path / "counted").read_text().split('"settings"')[0]
