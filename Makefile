@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults check bench clean
+.PHONY: help demo test test-faults coverage check docs bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -25,14 +25,25 @@ test: $(READY) ## run the whole test suite
 test-faults: $(READY) ## run the long fault-injection loops
 	$(BIN)/python -m pytest -m faults
 
+coverage: $(READY) ## measure what of the code the tests run; writes docs/results/coverage.md
+	$(BIN)/coverage run -m pytest -n 2 --dist loadfile
+	$(BIN)/coverage combine --quiet
+	{ printf '# Coverage\n\n`make coverage`, %s, commit %s. Lines and branches of `drbqo_ray` and `workers` that the suite runs; files that it runs whole are not listed.\n\n' "$$(date -u +%F)" "$$(git rev-parse --short HEAD)"; $(BIN)/coverage report --format=markdown; } > docs/results/coverage.md
+	@grep TOTAL docs/results/coverage.md
+
 check: $(READY) ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(READY) ## build the site into docs/_build; warnings are errors
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs,optuna]'
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build
+	@echo "Open docs/_build/index.html"
 
 bench: $(READY) ## measure speed beside its yardsticks
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache

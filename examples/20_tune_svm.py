@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from typing import Any
 
 import ray
 from ray import tune
@@ -21,7 +22,7 @@ from drbqo_ray.tune_searcher import DRBQOSearch
 from workers.svm import sonar
 
 
-def train(config: dict) -> None:
+def train(config: dict[str, Any]) -> None:
     values = {name: config[name] for name in ("C", "gamma")}
     tune.report({"accuracy": sonar(values, fold=config["fold"], seed=0)})
 
@@ -30,7 +31,8 @@ def main(trials: int = 30) -> None:
     os.environ.setdefault("RAY_ADDRESS", "local")  # a Ray of its own, unless you name one
     ray.init(log_to_driver=False, logging_level="ERROR")
     search = DRBQOSearch(n_folds=sonar.n_folds)  # the only line that differs
-    with tempfile.TemporaryDirectory() as storage:
+    with tempfile.TemporaryDirectory() as folder:
+        kept = tune.RunConfig(storage_path=folder, verbose=0, callbacks=[search.callback()])
         results = tune.Tuner(
             train,
             param_space={"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 1e1)},
@@ -42,9 +44,7 @@ def main(trials: int = 30) -> None:
                 max_concurrent_trials=2,
                 reuse_actors=True,
             ),
-            run_config=tune.RunConfig(
-                storage_path=storage, verbose=0, callbacks=[search.callback()]
-            ),
+            run_config=kept,
         ).fit()
     best, luckiest = search.recommend(), results.get_best_result()
     print(f"config         C={best.config['C']:.3g}, gamma={best.config['gamma']:.3g}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from typing import Any
 
 import ray
 from ray import tune
@@ -28,7 +29,7 @@ SPACE = {
 WORKER = CNNFolds("digits", n_folds=5, subset=300, epochs=4, batch_size=16)
 
 
-def train(config: dict) -> None:
+def train(config: dict[str, Any]) -> None:
     fold = config.pop("fold")
     tune.report({"accuracy": WORKER(config, fold=fold, seed=0)})
 

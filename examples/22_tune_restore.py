@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from ray import tune
 
@@ -22,7 +23,7 @@ from drbqo_ray.tune_searcher import DRBQOSearch
 from workers.svm import glass
 
 
-def train(config: dict) -> None:
+def train(config: dict[str, Any]) -> None:
     time.sleep(0.5)  # stands for a longer training
     fold = config.pop("fold")
     tune.report({"accuracy": glass(config, fold=fold, seed=0)})
@@ -44,8 +45,7 @@ def kill_and_restore(trials: int, storage: str) -> None:
         time.sleep(0.5)
     child.kill()
     print(f"killed         with {len([*run.glob('train_*')])} trials begun")
-    results = tune.Tuner.restore(str(run), train).fit()
-    search = DRBQOSearch.load(run)
+    results, search = tune.Tuner.restore(str(run), train).fit(), DRBQOSearch.load(run)
     print(f"restored       {len(results)} trials, {len(search.observations)} known to the model")
     print("config         C={C:.3g}, gamma={gamma:.3g}".format(**search.recommend().config))
 
@@ -56,4 +56,4 @@ if __name__ == "__main__":
         start(int(sys.argv[1]), sys.argv[2])
     else:
         with tempfile.TemporaryDirectory() as directory:
-            kill_and_restore(*map(int, sys.argv[1:] or ["14"]), directory)
+            kill_and_restore(int(sys.argv[1]) if len(sys.argv) > 1 else 14, directory)
