@@ -50,7 +50,7 @@ def test_without_patience_to_lose_all_rounds_are_trained(library):
 
 def test_the_rows_of_the_fold_change_the_score_and_nothing_of_the_model(library):
     """The labels of the fold turned around: the same model, and the opposite score."""
-    train, scored = FOLDS[2]
+    _, scored = FOLDS[2]
     turned = y.copy()
     turned[scored] = 1 - turned[scored]
     honest, lying = (worker_of(library, targets=each)(CONFIG, 2, 0) for each in (y, turned))
