@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, check_random_state, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
@@ -515,6 +516,10 @@ class RobustSearchCV(BestEstimatorMixin, MetaEstimatorMixin, CallbackMixin, Base
         self.best_estimator_ = best
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
+
+
+# Tools recognize a search by this class. Its fit hands over whole configs: it is no parent of ours.
+BaseSearchCV.register(RobustSearchCV)
 
 
 def _routing() -> bool:

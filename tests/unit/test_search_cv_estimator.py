@@ -13,6 +13,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -135,3 +136,7 @@ def test_a_report_shows_why_folds_failed(tmp_path):
     assert ours.best_params_["degree"] == 1
     page = ours.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "InvalidParameterError" in page
+
+
+def test_tools_that_ask_for_a_search_of_scikit_learn_recognize_it():
+    assert isinstance(estimator.RobustSearchCV(SVC(), SPACE), BaseSearchCV)
