@@ -40,7 +40,7 @@ check: $(READY) ## lint, format and types
 	$(BIN)/mypy
 
 docs: $(READY) ## build the site into docs/_build; warnings are errors
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs,optuna]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs,optuna,boosters]'
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build
 	@echo "Open docs/_build/index.html"
 
@@ -49,4 +49,4 @@ bench: $(READY) ## measure speed beside its yardsticks
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/gallery *.egg-info .pytest_cache .mypy_cache .ruff_cache
