@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults coverage check docs bench clean
+.PHONY: help demo test test-faults test-cluster coverage check docs bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -24,6 +24,9 @@ test: $(READY) ## run the whole test suite
 
 test-faults: $(READY) ## run the long fault-injection loops
 	$(BIN)/python -m pytest -m faults
+
+test-cluster: $(READY) ## run on hosts in network namespaces while they fail; needs root
+	$(BIN)/python -m pytest -s -m cluster tests/cluster
 
 coverage: $(READY) ## measure what of the code the tests run; writes docs/results/coverage.md
 	$(BIN)/coverage run -m pytest -n 2 --dist loadfile

@@ -85,7 +85,6 @@ def test_the_image_recipe_copies_files_that_exist() -> None:
 RAYJOB_FIELDS = {
     "entrypoint",
     "runtimeEnvYAML",
-    "entrypointNumCpus",
     "backoffLimit",
     "activeDeadlineSeconds",
     "shutdownAfterJobFinishes",
