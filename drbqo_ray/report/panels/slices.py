@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from drbqo_ray.report.facts import Facts
 
 SLICES, COLUMNS = 6, 3
-TRIED = 200
+TRIED = 100
 OPTION_LINES = 3
 WIDTH, HEIGHT, LEFT = 420.0, 240.0, 62.0
 
@@ -78,7 +78,7 @@ class Slice:
         log: whether its scale is logarithmic.
         points: along the range.
         here: place of the recommended config in [0, 1].
-        tried: the best of the evaluated configs that have the parameter, at most 200.
+        tried: the best of the evaluated configs that have the parameter, at most 100.
         ticks: places and words of its axis.
     """
 
