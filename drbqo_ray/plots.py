@@ -9,7 +9,7 @@ several pictures. It draws into `ax`, or into a figure of its own, and returns t
 on the user's scale; hatched cells and dashed lines are the model's, not observed.
 
 The functions are the plots of the panels of `drbqo_ray.report.panels`: ranking, heat_map,
-fold_weights, radius_path, pareto, incumbent, importance and timeline.
+fold_weights, radius_path, pareto, incumbent, importance, slices, parallel and timeline.
 """
 
 from __future__ import annotations

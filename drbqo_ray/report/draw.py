@@ -9,10 +9,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from drbqo_ray.report.wording import short
+from drbqo_ray.report.wording import name_text, short, value_text
+from drbqo_ray.space.parameters import Choice, Parameter
+from drbqo_ray.types import Array
 
 # Okabe and Ito's colors: told apart by everyone, and in gray by their lightness
 BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "#777777"
@@ -25,6 +28,8 @@ PAD = 0.06
 """Room around the values of a scale, as a share of their width."""
 LINE = 15.0
 """Height of a line of words below an axis."""
+STEPS, OPTIONS, MOST_TICKS = 33, 12, 6
+"""Places along a parameter; options and ticks of its axis at most."""
 
 Piece = str | Markup | None
 ENVIRONMENT = Environment(
@@ -67,9 +72,20 @@ def _flat(children: Iterable[Piece | Iterable[Piece]]) -> Iterable[str]:
             yield from (inner for inner in child if inner is not None)
 
 
-def text(words: str, x: float, y: float, cls: str = "", anchor: str = "start") -> Markup:
-    """A line of text at (x, y)."""
-    return element("text", words, x=float(x), y=float(y), cls=cls or None, text_anchor=anchor)
+def text(
+    words: str, x: float, y: float, cls: str = "", anchor: str = "start", hint: str = ""
+) -> Markup:
+    """A line of text at (x, y), which says its hint when the pointer rests on it."""
+    looks = f"{cls} mark" if hint else cls
+    return element(
+        "text",
+        tip(hint) if hint else None,
+        words,
+        x=float(x),
+        y=float(y),
+        cls=looks or None,
+        text_anchor=anchor,
+    )
 
 
 def line(x1: float, y1: float, x2: float, y2: float, cls: str) -> Markup:
@@ -82,10 +98,12 @@ def tip(words: str) -> Markup:
     return element("title", words)
 
 
-def path(points: Iterable[tuple[float, float]], cls: str, *children: Piece) -> Markup:
+def path(
+    points: Iterable[tuple[float, float]], cls: str, *children: Piece, **more: object
+) -> Markup:
     """A line through points."""
     steps = " ".join(f"{number(x)},{number(y)}" for x, y in points)
-    return element("path", *children, d=f"M{steps}", cls=cls)
+    return element("path", *children, d=f"M{steps}", cls=cls, **more)
 
 
 def dot(x: float, y: float, r: float, cls: str, words: str) -> Markup:
@@ -261,3 +279,43 @@ def left_axis(
 def overhang(scale: Scale, x: float) -> float:
     """How far the words of a vertical axis at x reach beyond 0."""
     return max(0.0, 8 + CHARACTER * max(len(name) for _, name in scale.labels()) - x)
+
+
+def label_of(name: str, log: bool, most: int = 40) -> str:
+    """What an axis of a parameter is called."""
+    words = name_text(name)
+    words = words if len(words) <= most else words[: most - 1] + "…"
+    return f"{words} (log scale)" if log else words
+
+
+def places_along(item: Parameter) -> Array:
+    """Places (k,) in [0, 1] along a parameter: each of its values where there are few."""
+    if item.count and item.count <= STEPS:
+        grid = np.arange(item.count)
+        if isinstance(item, Choice):
+            return np.asarray((grid + 0.5) / item.count)
+        return np.asarray(item.axis.position(grid))
+    return np.linspace(0.0, 1.0, STEPS)
+
+
+def ticks_along(item: Parameter) -> list[tuple[float, str]]:
+    """Places and words of the ticks of a parameter: each value, or round numbers in its range."""
+    places = places_along(item)
+    values = [item.from_unit(float(place)) for place in places]
+    if isinstance(item, Choice) or len(places) <= MOST_TICKS:
+        words = [value_text(value, 12) for value in values]
+        return [(float(u), word) for u, word in zip(places, words, strict=True)][:OPTIONS]
+    numbers = np.array(values, dtype=np.float64)
+    bend = np.log if item.log else np.asarray
+    ticks = _decades(numbers) if item.log else []
+    if len(ticks) < 2:
+        ticks = Scale(numbers[0], numbers[-1], 0.0, 1.0).ticks(MOST_TICKS)
+    found = np.interp(bend(ticks), bend(numbers), places)
+    return [(float(place), short(tick, 4)) for place, tick in zip(found, ticks, strict=True)]
+
+
+def _decades(values: Array) -> list[float]:
+    """Powers of ten within the range, at most a few."""
+    first, last = math.ceil(math.log10(values[0]) - 1e-9), math.floor(math.log10(values[-1]) + 1e-9)
+    step = max(1, -(-(last - first) // (MOST_TICKS - 1)))
+    return [10.0**k for k in range(first, last + 1, step)]

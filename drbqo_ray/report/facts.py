@@ -10,7 +10,7 @@ from typing import Any
 from drbqo_ray.errors import NothingObserved
 from drbqo_ray.optimizer.certainty import Certainty, Forecast
 from drbqo_ray.optimizer.optimizer import Optimizer
-from drbqo_ray.records import Observation, fold_text
+from drbqo_ray.records import Config, Observation, fold_text
 from drbqo_ray.report.panel import Source
 from drbqo_ray.report.panels import all_panels
 from drbqo_ray.report.panels.failures import Failures
@@ -20,8 +20,11 @@ from drbqo_ray.report.panels.ranking import Ranking
 from drbqo_ray.report.panels.weights import FoldWeights
 from drbqo_ray.report.posterior import ScoreRange
 from drbqo_ray.report.verdict import Answer, HealthCheck, check_health, reach_answer
-from drbqo_ray.report.wording import Decimals, name_text
+from drbqo_ray.report.wording import Decimals, config_text, name_text
 from drbqo_ray.threads import one_thread
+
+NAMED_PARAMETERS = 8
+"""Hyperparameters that are said where a config is named; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Facts:
         score_range: the range that shown scores are kept to.
         verdict: the answer in words.
         checks: what may be wrong with it.
+        configs: every evaluated config by its number.
         parts: data of every panel by its key, None when the run has nothing for it yet. Those that
             others read too have a name of their own below.
     """
@@ -93,6 +97,7 @@ class Facts:
     score_range: ScoreRange
     verdict: Answer
     checks: tuple[HealthCheck, ...]
+    configs: tuple[Config, ...]
     parts: Mapping[str, Any]
 
     @property
@@ -133,6 +138,10 @@ class Facts:
     def fold(self, number: int) -> str:
         """What a fold is called."""
         return name_text(fold_text(number, self.about.fold_labels))
+
+    def config(self, number: int) -> str:
+        """What a config is called, with its hyperparameters."""
+        return f"config {number}: {config_text(self.configs[number], NAMED_PARAMETERS)}"
 
 
 @one_thread
@@ -179,6 +188,7 @@ def gather(
             failures,
             about.fold_labels,
         ),
+        configs=tuple(posterior.configs) if posterior else (),
         parts=parts,
     )
 

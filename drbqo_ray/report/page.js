@@ -96,6 +96,39 @@
     });
   });
 
+  /* the table as a file, full digits; a text that a spreadsheet would take for a formula gets a ' */
+  function csvCell(text) {
+    const number = /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
+    const safe = !number && /^[\s]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(text) ? "'" + text : text;
+    return /[",;\r\n\t']/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
+  }
+
+  function cellText(cell) {
+    return cell.dataset.sort || cell.dataset.tip || cell.textContent;
+  }
+
+  function csv() {
+    const lines = [heads.map((head) => head.textContent)];
+    for (const row of body.rows) lines.push(Array.from(row.cells, cellText));
+    return lines.map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
+  }
+  window.drbqo.csv = csv;
+  window.drbqo.csvCell = csvCell;
+
+  const save = document.getElementById("save-table");
+  if (save && body) {
+    save.hidden = false;
+    save.addEventListener("click", () => {
+      const address = URL.createObjectURL(new Blob(["\ufeff", csv()], { type: "text/csv" }));
+      const link = document.createElement("a");
+      const name = document.querySelector("h1").textContent.replace(/[^\w.-]+/g, "-");
+      link.href = address;
+      link.download = name.replace(/^[-.]+|[-.]+$/g, "").slice(0, 60) + "-configs.csv";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(address), 10000);
+    });
+  }
+
   /* the radius slider */
   const box = document.getElementById("slider");
   function column(name) { return heads.findIndex((head) => head.dataset.key === name); }
@@ -112,8 +145,13 @@
       row.cells[rank].dataset.sort = String(found[0]);
       row.cells[robust].textContent = digits(found[1]);
       row.cells[robust].dataset.sort = String(found[1]);
-      if (!("own" in row.cells[std].dataset)) row.cells[std].dataset.own = row.cells[std].textContent;
-      row.cells[std].textContent = own ? row.cells[std].dataset.own : "–";
+      const band = row.cells[std];
+      if (!("own" in band.dataset)) {
+        band.dataset.own = band.textContent;
+        band.dataset.ownSort = band.dataset.sort;
+      }
+      band.textContent = own ? band.dataset.own : "–";
+      band.dataset.sort = own ? band.dataset.ownSort : "";
     }
     sortBy(rank, false);
     const best = order[0];
@@ -168,10 +206,8 @@
 
   /* words beside the pointer */
   const tip = document.getElementById("tip");
-  for (const title of document.querySelectorAll("svg title")) {
-    const mark = title.parentNode;
-    mark.dataset.tip = title.textContent;
-    title.remove();
+  function tell(mark, words) {
+    mark.dataset.tip = words;
     mark.addEventListener("pointermove", (event) => {
       tip.textContent = mark.dataset.tip;
       tip.hidden = false;
@@ -180,6 +216,15 @@
       tip.style.top = event.pageY + 18 + "px";
     });
     mark.addEventListener("pointerleave", () => { tip.hidden = true; });
+  }
+  for (const title of document.querySelectorAll("svg title")) {
+    const mark = title.parentNode;
+    title.remove();
+    tell(mark, title.textContent);
+  }
+  for (const named of document.querySelectorAll(".named, td[title]")) {
+    tell(named, named.title);
+    named.removeAttribute("title");
   }
 
   /* a run that goes on */

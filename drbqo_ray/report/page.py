@@ -6,13 +6,14 @@ import base64
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from importlib.resources import files
 from pathlib import Path
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from drbqo_ray.errors import InvalidInput
 from drbqo_ray.records import BAND
@@ -20,13 +21,16 @@ from drbqo_ray.report.draw import fill
 from drbqo_ray.report.facts import Facts
 from drbqo_ray.report.panels import all_panels
 from drbqo_ray.report.panels.radius import slider_data
-from drbqo_ray.report.wording import LONG_VALUE, name_text, seconds, with_band
+from drbqo_ray.report.wording import LONG_VALUE, name_text, seconds, short, with_band
 from drbqo_ray.runtime.terminal import printable
 
+CONFIG = re.compile(r"\bconfig (\d{1,9})\b", re.ASCII)
 VALUES_ARE = {
     True: "Values are scores, filled in by the model where a fold was not trained",
     False: "Values are posterior means of the model on the scale of your scores",
 }
+
+VERDICTS = {"clear": "clear", "tied": "practically tied", "open": "not settled"}
 
 
 def render_page(facts: Facts, watch_version: str | None = None) -> str:
@@ -53,8 +57,22 @@ def render_page(facts: Facts, watch_version: str | None = None) -> str:
         version=watch_version,
         drbqo_version=installed_version("drbqo_ray"),
         values_are=VALUES_ARE[facts.filled],
+        named=lambda words: _named(facts, words),
     )
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _named(facts: Facts, words: str) -> Markup:
+    """A sentence in which every config says its hyperparameters when the pointer rests on it."""
+
+    def name(found: re.Match[str]) -> str:
+        number = int(found[1])
+        if number >= len(facts.configs):
+            return found[0]
+        marked = Markup('<span class="named" title="{}">{}</span>')
+        return marked.format(facts.config(number), found[0])
+
+    return Markup(CONFIG.sub(name, str(escape(words))))
 
 
 def write_report(facts: Facts, path: str | Path) -> Path:
@@ -148,6 +166,11 @@ def _key_numbers(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "mean score", digits.text(row.mean)
     yield f"worst fold ({facts.fold(row.worst_fold)})", digits.text(row.worst)
     yield "spread between folds", digits.text(row.spread)
+    sure = facts.verdict.certainty
+    if sure is not None:
+        yield "verdict", VERDICTS[sure.verdict.kind]
+        yield "probability of being best", f"{sure.probability:.2f}"
+        yield "expected loss of stopping", short(sure.loss, 2)
 
 
 def _recommended(facts: Facts) -> list[tuple[str, str]]:

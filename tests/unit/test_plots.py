@@ -24,6 +24,8 @@ PICTURES = (
     plots.pareto,
     plots.incumbent,
     plots.importance,
+    plots.slices,
+    plots.parallel,
 )
 
 

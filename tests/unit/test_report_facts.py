@@ -322,13 +322,14 @@ def test_only_the_parameters_that_act_are_important(tmp_path):
     write_run(
         tmp_path / "run", lambda c, f: math.sin(5 * c["x"]) + 0.1 * f, space, 3, 40, method="random"
     )
-    importance = journal_facts(tmp_path / "run", "run").importance
+    facts = journal_facts(tmp_path / "run", "run")
+    importance = facts.importance
     assert importance is not None
     assert [name for name, _ in importance.effects] == ["x", "idle"]
     effects = dict(importance.effects)
     assert effects["x"] == pytest.approx(1, abs=0.25)
     assert effects["idle"] < 0.02
-    points = {p.value: p.robust for p in importance.slices[0].points}
+    points = {p.value: p.robust for p in facts.parts["slices"][0].points}
     assert max(points, key=points.__getitem__) == pytest.approx(math.pi / 10, abs=0.05)
 
 

@@ -29,6 +29,8 @@ PLOTS = {
     "pareto": "pareto",
     "incumbent": "incumbent",
     "parameters": "importance",
+    "slices": "slices",
+    "parallel": "parallel",
     "timeline": "timeline",
 }
 PAGE = [*PLOTS, "failures", "reproduce"]
@@ -119,7 +121,7 @@ def test_every_panel_has_something_to_say_of_an_empty_run():
     assert "no timeline" in said["timeline"]
     assert said["reproduce"] == "How to run empty again was not recorded."
     page = render_page(facts)
-    assert page.count(NOTHING) == 7
+    assert page.count(NOTHING) == 9
     assert "No evaluation failed." in page
 
 

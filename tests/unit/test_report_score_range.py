@@ -62,7 +62,7 @@ def shown_scores(facts: Facts) -> Iterator[float]:
     yield from (point.mean for point in pareto.points)
     for point in incumbent.checkpoints:
         yield from (point.value, point.low, point.high)
-    for part in facts.importance.slices:
+    for part in facts.parts["slices"]:
         for place in part.points:
             yield from (place.robust, place.low, place.high)
 

@@ -13,6 +13,7 @@ from scipy.stats import kendalltau
 
 from drbqo_ray.records import Observation
 from drbqo_ray.report.draw import Scale, element, nice_step, tick_text, word_lines
+from drbqo_ray.report.panels.incumbent import Checkpoint, limits
 from drbqo_ray.report.panels.pareto import front_of
 from drbqo_ray.report.panels.ranking import _agreement
 from drbqo_ray.report.panels.timeline import draw_up
@@ -181,3 +182,33 @@ def test_words():
     assert (
         config_text({f"p{k}": k for k in range(6)}) == "p0 = 0, p1 = 1, p2 = 2, p3 = 3 and 2 more"
     )
+
+
+def checkpoints(*values: float, band: float = 0.0) -> list[Checkpoint]:
+    return [Checkpoint(k + 1, None, 0, v, v - band, v + band) for k, v in enumerate(values)]
+
+
+def test_a_first_value_far_off_does_not_flatten_the_others():
+    low, high = limits(checkpoints(-100.0, 0.5, 0.70, 0.72, 0.71, 0.73, band=0.01))
+    assert low > -13  # an eighth of the whole height at most
+    assert high == pytest.approx(0.74)
+    later = 0.74 - 0.70
+    low, high = limits(checkpoints(0.0, 0.66, 0.68, 0.72, 0.71, 0.73, band=0.01))
+    assert (high - low) <= 0.1 + 2 * later
+    assert low > 0.5
+
+
+def test_nothing_is_cut_off_where_all_values_are_close():
+    values = (0.68, 0.69, 0.70, 0.72, 0.71, 0.73)
+    low, high = limits(checkpoints(*values, band=0.02))
+    assert (low, high) == (0.68, pytest.approx(0.75))
+    assert limits(checkpoints(0.5)) == (0.5, 0.5)
+    assert limits(checkpoints(0.5, 0.5, 0.5)) == (0.5, 0.5)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(0, 1e3))
+def test_the_later_half_and_its_bands_are_always_in_view(values, band):
+    points = checkpoints(*values, band=band)
+    low, high = limits(points)
+    for point in points[len(points) // 2 :]:
+        assert low <= point.low <= point.high <= high

@@ -13,7 +13,7 @@ from drbqo_ray.report.draw import element, figure, rect, text, tip
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import ConfigRow, Ranking
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import Decimals, count
+from drbqo_ray.report.wording import Decimals, config_text, count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,7 +106,8 @@ class HeatMapPanel(Panel[HeatMap]):
             y = TOP + ROW * k
             chosen = facts.ranking is not None and facts.ranking.chosen == data.configs[k]
             name = f"{'▸ ' if chosen else ''}config {data.configs[k]}"
-            marks.append(text(name, LEFT - 10, y + 16, f"name {'robust' if chosen else ''}", "end"))
+            looks, hint = f"name {'robust' if chosen else ''}", facts.config(data.configs[k])
+            marks.append(text(name, LEFT - 10, y + 16, looks, "end", hint))
             for j, cell in enumerate(row):
                 strength = _strength(cell.value, values, facts)
                 place = (LEFT + column * j, y, column)
@@ -228,7 +229,10 @@ def _draw_cell(
         how += f", whose estimate lies beyond: all scores are {facts.score_range.words}"
     if cell.failed:
         how += f", {cell.failed} failed"
-    words = f"config {cell.config}, {facts.fold(cell.fold)}: {digits.text(cell.value)} ({how})"
+    words = (
+        f"config {cell.config}, {facts.fold(cell.fold)}: {digits.text(cell.value)} ({how});"
+        f" {config_text(facts.configs[cell.config])}"
+    )
     box = (x + 1, y + 1, column - 2, ROW - 2)
     shown = ("✕ " if cell.failed else "") + digits.text(cell.value)
     return element(

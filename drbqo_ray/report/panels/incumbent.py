@@ -16,11 +16,14 @@ from drbqo_ray.report.draw import (
     band,
     bottom_axis,
     dot,
+    element,
     figure,
     left_axis,
     line,
     overhang,
     path,
+    rect,
+    tip,
 )
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.posterior import Posterior
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = 40
 LONG, LONG_CHECKPOINTS = 2000, 16
+FLATTEST = 8.0
+"""The later half has at least this part of the height, and a third where it has a width."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860.0, 300.0, 70.0, 840.0, 44.0, 240.0
 
 
@@ -108,6 +113,12 @@ class IncumbentPanel(Panel[Incumbent]):
             " band holds 95 % of the model's belief. All points use the final parameters of the"
             " model, so early ones can differ from what was shown while the run went on."
         )
+        beyond = _beyond(data.checkpoints)
+        if beyond:
+            words += (
+                f" The axis shows the later half at a readable size: {count(beyond, 'early point')}"
+                " beyond it are arrows at the edge."
+            )
         if not data.timed:
             words += " No times were recorded, so there is no curve over seconds."
         return (words,)
@@ -120,6 +131,9 @@ class IncumbentPanel(Panel[Incumbent]):
         ax.plot(steps, [point.value for point in data.checkpoints], color=BLUE)
         ax.legend()
         ax.set(title=self.title, xlabel="evaluations", ylabel="robust value")
+        if _beyond(data.checkpoints):
+            view = Scale.around(limits(data.checkpoints), 0.0, 1.0)
+            ax.set_ylim(view.low, view.high)
 
 
 PANEL = IncumbentPanel()
@@ -158,17 +172,19 @@ def draw_progress(facts: Facts, incumbent: Incumbent, by_seconds: bool) -> Marku
     places = [_place(point, by_seconds) for point in points]
     first = min(places) if by_seconds and len(places) > 1 else 0.0
     x = Scale(first, max(*places, first + 1e-9), LEFT, RIGHT)
-    y = Scale.around(_limits(points), BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
+    y = Scale.around(limits(points), BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of([p.value for p in points])
     unit = "seconds into the run" if by_seconds else "evaluations"
     marks = left_axis(y, LEFT, RIGHT, f"robust score of the recommendation ({facts.better})")
     marks += bottom_axis(x, BOTTOM, unit)
+    area = rect(LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, "")
+    clip = f"incumbent-area-{int(by_seconds)}"
+    marks.append(element("defs", element("clipPath", area, id=clip)))
     marks.append(_band(points, places, x, y))
     if len(points) > 1:
-        marks.append(
-            path([(x(s), y(p.value)) for s, p in zip(places, points, strict=True)], "curve robust")
-        )
-    marks += _dots(points, places, x, y, digits)
+        curve = [(x(s), y(p.value)) for s, p in zip(places, points, strict=True)]
+        marks.append(element("g", path(curve, "curve robust"), clip_path=f"url(#{clip})"))
+    marks += _dots(facts, points, places, x, y, digits)
     last = points[-1]
     description = (
         f"After {last.evaluations} evaluations config {last.config} has {digits.text(last.value)},"
@@ -183,34 +199,60 @@ def _place(point: Checkpoint, by_seconds: bool) -> float:
     return (point.seconds or 0.0) if by_seconds else float(point.evaluations)
 
 
-def _limits(points: Sequence[Checkpoint]) -> list[float]:
-    """Values that must be in view: all values, and the bands of the later half."""
+def limits(points: Sequence[Checkpoint]) -> tuple[float, float]:
+    """Ends of what is in view: the later half with its bands, and of the earlier values those that
+    leave it at least a third of the height; a first value far off would flatten all others."""
     later = points[len(points) // 2 :]
-    return [*(p.value for p in points), *(v for p in later for v in (p.low, p.high))]
+    values = [p.value for p in points]
+    core = [v for p in later for v in (p.value, p.low, p.high)]
+    low, high = min(core), max(core)
+    least, most = min(*values, low), max(*values, high)
+    room = max(high - low, (most - least) / FLATTEST)
+    return max(least, low - room), min(most, high + room)
+
+
+def _beyond(points: Sequence[Checkpoint]) -> int:
+    """Number of values that are out of view."""
+    low, high = limits(points)
+    return sum(not low <= p.value <= high for p in points)
 
 
 def _band(points: Sequence[Checkpoint], places: list[float], x: Scale, y: Scale) -> Markup:
-    top, bottom = min(y.start, y.end), max(y.start, y.end)
-
-    def place(value: float) -> float:
-        return min(max(y(value), top), bottom)
-
     if len(points) == 1:
-        return line(x(places[0]), place(points[0].low), x(places[0]), place(points[0].high), "axis")
-    upper = [(x(s), place(p.high)) for s, p in zip(places, points, strict=True)]
-    lower = [(x(s), place(p.low)) for s, p in zip(places, points, strict=True)]
+        own = points[0]
+        return line(x(places[0]), _kept(y, own.low), x(places[0]), _kept(y, own.high), "axis")
+    upper = [(x(s), _kept(y, p.high)) for s, p in zip(places, points, strict=True)]
+    lower = [(x(s), _kept(y, p.low)) for s, p in zip(places, points, strict=True)]
     return band(upper, lower)
 
 
+def _kept(y: Scale, value: float) -> float:
+    """The pixel of a value; that of an end for a value out of view."""
+    return min(max(y(value), min(y.start, y.end)), max(y.start, y.end))
+
+
 def _dots(
-    points: Sequence[Checkpoint], places: list[float], x: Scale, y: Scale, digits: Decimals
+    facts: Facts,
+    points: Sequence[Checkpoint],
+    places: list[float],
+    x: Scale,
+    y: Scale,
+    digits: Decimals,
 ) -> list[Markup]:
+    """A dot a checkpoint; an arrow at the edge for one out of view."""
     marks = []
     for place, point in zip(places, points, strict=True):
         when = f", {seconds(point.seconds)}" if point.seconds is not None else ""
         words = (
             f"{point.evaluations} evaluations{when}: {digits.text(point.value)}"
-            f" ({digits.text(point.low)} to {digits.text(point.high)}), config {point.config}"
+            f" ({digits.text(point.low)} to {digits.text(point.high)});"
+            f" {facts.config(point.config)}"
         )
-        marks.append(dot(x(place), y(point.value), 3.0, "robust", words))
+        here, height = x(place), _kept(y, point.value)
+        if y.low <= point.value <= y.high:
+            marks.append(dot(here, height, 3.0, "robust", words))
+        else:
+            back = -9 if height > y(y.high) else 9
+            corners = [(here - 6, height + back), (here + 6, height + back), (here, height)]
+            marks.append(path([*corners, corners[0]], "dot robust mark arrow", tip(words)))
     return marks

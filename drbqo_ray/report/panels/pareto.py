@@ -13,6 +13,7 @@ from markupsafe import Markup
 from drbqo_ray.report.draw import (
     BLUE,
     GRAY,
+    LINE,
     ORANGE,
     Scale,
     bottom_axis,
@@ -27,7 +28,7 @@ from drbqo_ray.report.draw import (
 )
 from drbqo_ray.report.panel import Panel, Source
 from drbqo_ray.report.panels.ranking import spread
-from drbqo_ray.report.wording import Decimals, count
+from drbqo_ray.report.wording import Decimals, config_text, count
 from drbqo_ray.types import Array
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class ParetoPanel(Panel[Pareto]):
         for point in sorted(points, key=lambda p: _kind(facts, p) != "other"):
             words = (
                 f"config {point.number}: mean {digits.text(point.mean)}, spread"
-                f" {digits.text(point.spread)}{', on the front' if point.on_front else ''}"
+                f" {digits.text(point.spread)}{', on the front' if point.on_front else ''};"
+                f" {config_text(facts.configs[point.number])}"
             )
             kind = _kind(facts, point)
             looks = f"on-front {kind}" if point.on_front else kind
@@ -210,10 +212,15 @@ def _names(facts: Facts, points: list[ParetoPoint], x: Scale, y: Scale) -> list[
             continue
         here = (x(point.spread), y(point.mean))
         left = here[0] > RIGHT - 190
-        lower = any(abs(here[1] - other) < 16 for other in taken)
-        below = lower is not facts.minimize
-        height = here[1] + (20 if below else -10)
-        taken.append(here[1])
+        offsets = (20.0, -10.0, -26.0) if facts.minimize else (-10.0, 20.0, 36.0)
+        free = (
+            here[1] + offset
+            for offset in offsets
+            if here[1] + offset < BOTTOM - 2  # where the words of the axis begin
+            and all(abs(here[1] + offset - other) >= LINE for other in taken)
+        )
+        height = next(free, here[1] - 10)
+        taken.append(height)
         marks.append(
             text(
                 f"config {point.number} ({kind} choice)",
@@ -221,6 +228,7 @@ def _names(facts: Facts, points: list[ParetoPoint], x: Scale, y: Scale) -> list[
                 height,
                 f"name {kind}",
                 "end" if left else "start",
+                facts.config(point.number),
             )
         )
     return marks

@@ -34,7 +34,15 @@ from drbqo_ray.report.draw import (
 from drbqo_ray.report.panel import NOTHING, Panel, Source
 from drbqo_ray.report.panels.ranking import ConfigRow, Ranking, choices
 from drbqo_ray.report.posterior import Posterior
-from drbqo_ray.report.wording import LONG_VALUE, Decimals, count, name_text, short, value_text
+from drbqo_ray.report.wording import (
+    LONG_VALUE,
+    Decimals,
+    config_text,
+    count,
+    name_text,
+    short,
+    value_text,
+)
 from drbqo_ray.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -51,6 +59,8 @@ HEADS = (
     ("rank", "Rank", "by robust score"),
     ("config", "Config", ""),
     ("choice", "Choice", ""),
+)
+SCORE_HEADS = (
     ("robust", "Robust", "score under the worst weights of the folds"),
     ("std", "± 95 %", "half the 95 % band of the robust score"),
     ("mean", "Mean", "score under the reference weights"),
@@ -59,7 +69,9 @@ HEADS = (
     ("spread", "Spread", "deviation between the folds"),
     ("trained", "Trained", "folds with a score"),
 )
-PARAMETERS = 6
+PARAMETERS = 12
+PRINTED = 40
+"""Rows of the table on paper, as page.css has it."""
 TABLE = """
 <div class="slider" id="slider" hidden>
 <label for="radius-slider">Radius</label>
@@ -73,7 +85,12 @@ TABLE = """
 #} at any radius.</p></noscript>
 {% endif %}<h3>All configs{% if left_out %} (the best {{ rows|length }} shown, {{ left_out }}{#
 #} left out){% endif %}</h3>
-<div class="scroll tall" tabindex="0" role="region" aria-label="Table of configs">
+<p class="reading"><button type="button" class="plain" id="save-table" hidden>Save as CSV</button>{#
+#}{% if hidden %} {{ hidden }} that matter least have no column here;{#
+#} drbqo export has them.{% endif %}</p>
+{% if rows|length > printed %}<p class="reading print-only">The first {{ printed }} rows are{#
+#} printed, of {{ rows|length }} in the file.</p>
+{% endif %}<div class="scroll tall" tabindex="0" role="region" aria-label="Table of configs">
 <table id="configs">
 <thead><tr>{% for key, title, hint in heads %}{#
 #}<th scope="col"{% if key != "choice" %} class="number"{% endif %} data-key="{{ key }}"{#
@@ -284,19 +301,21 @@ def draw_radius(facts: Facts, found: RadiusPath) -> Markup:
     y = Scale.around(values, BOTTOM, TOP, facts.score_range.low, facts.score_range.high)
     digits = Decimals.of(values)
     marks = left_axis(y, LEFT, RIGHT, f"robust score ({facts.better})", LABEL)
-    marks += _ground(x, found)
+    marks += _ground(facts, x, found)
     for kind, number in special:
         points = [(x(s), y(v)) for s, v in zip(found.sizes, found.curves[number], strict=True)]
-        words = f"config {number}"
-        marks.append(path(points, f"curve {kind}", tip(words)))
+        marks.append(path(points, f"curve {kind} mark", tip(facts.config(number))))
     marks.append(
         path([(x(s), y(v)) for s, v in zip(found.sizes, found.best, strict=True)], "curve best")
     )
     for size, value, winner in zip(found.sizes, found.best, found.winners, strict=True):
-        words = f"{found.label} {short(size, 4)}: {digits.text(value)}, config {winner} is best"
+        words = (
+            f"{found.label} {short(size, 4)}: {digits.text(value)}, config {winner} is best;"
+            f" {config_text(facts.configs[winner])}"
+        )
         marks.append(dot(x(size), y(value), 3.0, "best", words))
     ends = [(y(found.curves[number][-1]), (kind, number)) for kind, number in special]
-    marks += _names([*ends, (y(found.best[-1]), ("best", -1))])
+    marks += _names(facts, [*ends, (y(found.best[-1]), ("best", -1))])
     return figure(
         WIDTH,
         HEIGHT,
@@ -321,14 +340,17 @@ def draw_shortfall(facts: Facts, found: RadiusPath) -> Markup:
     y = Scale(0.0, max(*gaps, least) * 1.08, TOP, BOTTOM)
     digits = Decimals.of(gaps)
     marks = left_axis(y, LEFT, RIGHT, "behind the best config at that size (0 is best)", LABEL)
-    marks += _ground(x, found)
+    marks += _ground(facts, x, found)
     for (kind, number), curve in behind.items():
         points = [(x(size), y(gap)) for size, gap in zip(found.sizes, curve, strict=True)]
-        marks.append(path(points, f"curve {kind}", tip(f"config {number}")))
+        marks.append(path(points, f"curve {kind} mark", tip(facts.config(number))))
         for (px, py), size, gap in zip(points, found.sizes, curve, strict=True):
-            words = f"config {number} at {short(size, 4)}: {digits.text(gap)} behind the best"
+            words = (
+                f"config {number} at {short(size, 4)}: {digits.text(gap)} behind the best;"
+                f" {config_text(facts.configs[number])}"
+            )
             marks.append(dot(px, py, 2.5, kind, words))
-    marks += _names([(y(curve[-1]), pair) for pair, curve in behind.items()])
+    marks += _names(facts, [(y(curve[-1]), pair) for pair, curve in behind.items()])
     worst = "; ".join(
         f"config {number} ({kind} choice) at most {digits.text(max(curve))}"
         for (kind, number), curve in behind.items()
@@ -337,11 +359,11 @@ def draw_shortfall(facts: Facts, found: RadiusPath) -> Markup:
     return figure(WIDTH, HEIGHT, name, f"{worst}.", marks, overhang(y, LEFT))
 
 
-def _ground(x: Scale, found: RadiusPath) -> list[Markup]:
+def _ground(facts: Facts, x: Scale, found: RadiusPath) -> list[Markup]:
     """The axis below, the changes of the winner, and the size of this run."""
     return [
         *_bottom(x, found),
-        *_change_lines(found, x),
+        *_change_lines(facts, found, x),
         line(x(found.own), TOP, x(found.own), BOTTOM, "own"),
         text(f"this run: {short(found.own, 4)}", x(found.own), TOP - NOTE, "note", "middle"),
     ]
@@ -369,10 +391,14 @@ def _bottom(x: Scale, found: RadiusPath) -> list[Markup]:
     return bottom_axis(x, BOTTOM, found.label, list(zip(places, words, strict=True)))
 
 
-def _change_lines(found: RadiusPath, x: Scale) -> list[Markup]:
+def _change_lines(facts: Facts, found: RadiusPath, x: Scale) -> list[Markup]:
     marks = []
     for change in found.changes:
-        words = f"at {short(change.size, 4)} config {change.after} overtakes config {change.before}"
+        words = (
+            f"at {short(change.size, 4)} config {change.after}"
+            f" ({config_text(facts.configs[change.after])}) overtakes config {change.before}"
+            f" ({config_text(facts.configs[change.before])})"
+        )
         marks.append(
             element(
                 "g",
@@ -384,7 +410,7 @@ def _change_lines(found: RadiusPath, x: Scale) -> list[Markup]:
     return marks
 
 
-def _names(ends: list[tuple[float, tuple[str, int]]]) -> list[Markup]:
+def _names(facts: Facts, ends: list[tuple[float, tuple[str, int]]]) -> list[Markup]:
     """Names at the right ends of curves, moved apart where they would overlap, none below the
     axis."""
     marks = []
@@ -397,8 +423,10 @@ def _names(ends: list[tuple[float, tuple[str, int]]]) -> list[Markup]:
         places[k] = min(places[k], lowest)
         lowest = places[k] - 15
     for place, (_, (kind, number)) in zip(places, ordered, strict=True):
-        words = "best at each size" if kind == "best" else f"config {number} ({kind} choice)"
-        marks.append(text(words, RIGHT + 8, place + 4, f"name {kind}"))
+        words, hint = "best at each size", ""
+        if kind != "best":
+            words, hint = f"config {number} ({kind} choice)", facts.config(number)
+        marks.append(text(words, RIGHT + 8, place + 4, f"name {kind}", hint=hint))
     return marks
 
 
@@ -432,21 +460,27 @@ def config_table(facts: Facts) -> Markup:
         return Markup("")
     names = [name for name, _ in facts.importance.effects] if facts.importance is not None else []
     names = names or list(dict.fromkeys(name for row in ranking.rows for name in row.config))
-    names = names[:PARAMETERS]
+    hidden, names = names[PARAMETERS:], names[:PARAMETERS]
     heads = [(f"parameter-{k}", name_text(name), "") for k, name in enumerate(names)]
     rows = [
         (
             row.number,
             _mark(ranking, row),
-            [*_score_cells(facts, ranking, row), *(_parameter_cell(row, name) for name in names)],
+            [
+                *_name_cells(facts, ranking, row),
+                *(_parameter_cell(row, name) for name in names),
+                *_score_cells(facts, row),
+            ],
         )
         for row in ranking.rows
     ]
     return fill(
         TABLE,
-        heads=[*HEADS, *heads],
+        heads=[*HEADS, *heads, *SCORE_HEADS],
         rows=rows,
         left_out=ranking.left_out,
+        printed=PRINTED,
+        hidden=count(len(hidden), "parameter") if hidden else "",
         slider=has_slider(facts),
     )
 
@@ -466,12 +500,17 @@ def _choice(ranking: Ranking, row: ConfigRow) -> str:
     return ", ".join(words)
 
 
-def _score_cells(facts: Facts, ranking: Ranking, row: ConfigRow) -> list[Cell]:
-    digits = facts.digits
+def _name_cells(facts: Facts, ranking: Ranking, row: ConfigRow) -> list[Cell]:
     return [
         Cell(str(row.robust_rank or "failed"), row.robust_rank or ""),
-        Cell(str(row.number), row.number),
+        Cell(str(row.number), row.number, hint=facts.config(row.number)),
         Cell(_choice(ranking, row), numeric=False),
+    ]
+
+
+def _score_cells(facts: Facts, row: ConfigRow) -> list[Cell]:
+    digits = facts.digits
+    return [
         Cell(digits.text(row.robust), row.robust),
         Cell(short(BAND * row.std, 2), BAND * row.std),
         Cell(digits.text(row.mean), row.mean),
@@ -490,4 +529,4 @@ def _parameter_cell(row: ConfigRow, name: str) -> Cell:
     hint = whole if whole != brief else ""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return Cell(brief, numeric=False, hint=hint)
-    return Cell(brief, float(value), hint=hint)
+    return Cell(brief, value, hint=hint)

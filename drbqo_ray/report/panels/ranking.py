@@ -164,7 +164,7 @@ class RankingPanel(Panel[Ranking]):
             y1, y2 = HEAD + ROW * k, HEAD + ROW * place[row.number]
             kind = data.kind(row.number)
             lines.append((kind == "other", _line(row, y1, y2, kind, digits)))
-            labels += _labels(data, row, y1, y2, kind, digits, wide)
+            labels += _labels(facts, data, row, (y1, y2), kind, wide)
         marks += [mark for _, mark in sorted(lines, key=lambda pair: not pair[0])]
         longest = BOLD * max(len(f"config {row.number} (robust choice)") for row in right)
         return (
@@ -351,18 +351,24 @@ def _line(row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals) -> 
 
 
 def _labels(
-    ranking: Ranking, row: ConfigRow, y1: float, y2: float, kind: str, digits: Decimals, wide: float
+    facts: Facts,
+    ranking: Ranking,
+    row: ConfigRow,
+    ends: tuple[float, float],
+    kind: str,
+    wide: float,
 ) -> list[Markup]:
-    own = f"name {kind}"
+    own, hint, digits = f"name {kind}", facts.config(row.number), ranking.digits
+    y1, y2 = ends
     mean = "mean choice: " if ranking.mean_choice == row.number else ""
     robust = " (robust choice)" if ranking.robust_choice == row.number else ""
     return [
-        text(f"{mean}config {row.number}", LEFT - 34 - wide, y1 + 4, own, "end"),
+        text(f"{mean}config {row.number}", LEFT - 34 - wide, y1 + 4, own, "end", hint),
         text(digits.text(row.mean), LEFT - 34, y1 + 4, own, "end"),
         text(f"{row.mean_rank}", LEFT, y1 + 4, own, "end"),
         text(f"{row.robust_rank}", RIGHT + 18, y2 + 4, own, "end"),
         text(digits.text(row.robust), RIGHT + 22 + wide, y2 + 4, own, "end"),
-        text(f"config {row.number}{robust}", RIGHT + 40 + wide, y2 + 4, own),
+        text(f"config {row.number}{robust}", RIGHT + 40 + wide, y2 + 4, own, hint=hint),
     ]
 
 
