@@ -30,8 +30,8 @@ PROBLEM = {"contexts": 10, "seed": 0}
 
 def unfence() -> None:
     """Take away the checks before an acknowledgement: what is lost then has to be seen."""
-    Journal._check_alone = lambda self: None
-    Journal._check_ours = lambda self, written: None
+    for name in ("_check_alone", "_check_ours"):
+        setattr(Journal, name, lambda *given: None)
 
 
 def write(directory: Path, name: str, count: int) -> None:
