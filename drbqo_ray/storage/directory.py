@@ -1,4 +1,5 @@
-"""The directory of one run: its name, its private files and the lock of its one writer.
+"""The directory of one run: its name, its private files, the lock of its one writer and the mark of
+what that writer has acknowledged.
 
 Directories made here have mode 0700 and files mode 0600 whatever the umask. Symbolic links are
 not followed to any file of a run.
@@ -14,15 +15,20 @@ import re
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 from drbqo_ray.errors import InvalidInput, JournalError, JournalLocked, short_repr
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _LOCK = "lock"
+_LOCAL = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
+ACKED = "acked"
+_MARK = re.compile(rb"([0-9]{20})( [0-9a-f]{8})? ([0-9a-f]{8})\n")
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
@@ -105,6 +111,18 @@ def written_by_others(directory: Path, *names: str) -> str | None:
     return None
 
 
+def is_local(device: int) -> bool:
+    """Whether a device holds a file system whose files all processes see alike at any moment; not
+    so on a network, or where it cannot be told."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return False
+    mounts = [line.partition(" - ") for line in lines if line.split()[2:3] == [number]]
+    return any(kind.split()[:1] and kind.split()[0] in _LOCAL for _, _, kind in mounts)
+
+
 def open_private(name: str, flags: int, directory_fd: int) -> int:
     """Open a regular file of a run; with O_CREAT a missing one is made with mode 0600."""
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -130,25 +148,42 @@ def open_private(name: str, flags: int, directory_fd: int) -> int:
 class RunLock:
     """The right to write in a run directory, held by one process at a time.
 
-    The kernel frees it when its owner ends, however it ends.
+    The kernel frees it when its owner ends, however it ends. Both the lock and the journal are
+    locked: whoever removes the lock, or has another name of the journal, still finds it taken. Some
+    network file systems grant a lock to two, so `is_held` is asked again before a record counts.
     """
 
     def __init__(self, directory_fd: int, where: Path) -> None:
         """Take the lock of the directory open as `directory_fd`; JournalLocked when it is held."""
         with as_journal_error(f"open the lock in {where}", "Check that you may write there."):
             self._fd = open_private(_LOCK, os.O_RDWR | os.O_CREAT, directory_fd)
+        self._name = str(where / _LOCK)
         try:
+            with as_journal_error(f"look at the lock in {where}", "Check the disk."):
+                found = os.fstat(self._fd)
+            self._identity = (found.st_dev, found.st_ino)
             self._acquire(where)
         except BaseException:
             os.close(self._fd)
             raise
 
     def _acquire(self, where: Path) -> None:
+        self._flock(self._fd, where, self._owner)
+        owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}) + "\n"
+        with as_journal_error(f"write the lock in {where}", "Check the disk and its free space."):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, owner.encode("ascii"), 0)
+
+    def cover(self, fd: int, where: Path) -> None:
+        """Lock another file of the directory too; JournalLocked when another process has it."""
+        self._flock(fd, where, lambda: "another process, by another name or without its lock")
+
+    def _flock(self, fd: int, where: Path, owner: Callable[[], str]) -> None:
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             raise JournalLocked(
-                f"The run in {where} is open in {self._owner()}. Wait for it, stop it, or choose"
+                f"The run in {where} is open in {owner()}. Wait for it, stop it, or choose"
                 " another name; the lock frees itself when that process and its children end."
             ) from None
         except OSError as error:
@@ -159,10 +194,14 @@ class RunLock:
                 " processes could damage the run. Put the storage on a local disk, or have the"
                 " file system mounted with locks."
             ) from error
-        owner = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}) + "\n"
-        with as_journal_error(f"write the lock in {where}", "Check the disk and its free space."):
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, owner.encode("ascii"), 0)
+
+    def is_held(self) -> bool:
+        """Whether the lock at the path of the directory is the file that was locked."""
+        try:
+            found = os.stat(self._name, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
 
     def _owner(self) -> str:
         # The owner writes its name just after it gets the lock: allow it a moment.
@@ -179,3 +218,48 @@ class RunLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The last acknowledged record: its number and its checksum, None where that was not kept."""
+
+    seq: int
+    checksum: int | None = None
+
+
+class AckMark:
+    """The file `acked` of a run directory: the last acknowledged record.
+
+    It is written after each flush of the journal and is itself not flushed, so it costs no fsync
+    and can only lag behind the journal. When it is ahead, the disk has lost acknowledged records.
+    When it names another record than the journal has, two processes have written the run.
+    """
+
+    def __init__(self, directory_fd: int) -> None:
+        """Open or make the file in the directory open as `directory_fd`."""
+        self._fd = open_private(ACKED, os.O_RDWR | os.O_CREAT, directory_fd)
+
+    def write(self, seq: int, checksum: int) -> None:
+        """Set the mark to record `seq` with this checksum."""
+        text = b"%020d %08x" % (seq, checksum)
+        os.pwrite(self._fd, b"%s %08x\n" % (text, crc32(text)), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+
+def read_ack_mark(directory_fd: int) -> Acknowledged | None:
+    """The mark, or None when it is absent, unfinished or damaged."""
+    try:
+        fd = open_private(ACKED, os.O_RDONLY, directory_fd)
+    except FileNotFoundError:
+        return None
+    try:
+        match = _MARK.fullmatch(os.pread(fd, 64, 0))
+    finally:
+        os.close(fd)
+    if match is None or b"%08x" % crc32(match[1] + (match[2] or b"")) != match[3]:
+        return None
+    return Acknowledged(int(match[1]), int(match[2], 16) if match[2] else None)

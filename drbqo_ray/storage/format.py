@@ -2,7 +2,7 @@
 
 A line is one ASCII JSON object ended by a newline:
 
-    {"crc":"89abcdef","seq":7,"kind":"tell","data":{"id":3,"score":0.91}}
+    {"crc":"89abcdef","after":"01234567","seq":7,"kind":"tell","data":{"id":3,"score":0.91}}
 
 `crc` is the CRC-32 of every byte after it up to the newline. It is checked before anything is
 parsed, so a damaged line is never interpreted. `seq` counts from 0 without gaps; line 0 is the
@@ -11,8 +11,11 @@ bool, None, int, finite float, list and dict with str keys. They read back equal
 bit.
 
 The checksums of all lines but the header start from the id of the run, so that a line of another
-run, intact as it is, is not taken for one of this run. Journals of format 1 have no id: there the
-checksums start from 0. They are read, and written on, as they are.
+run, intact as it is, is not taken for one of this run. `after` is the checksum of the line before,
+so that a line counts only behind the very lines that its writer knew: what a second writer of the
+run wrote is not taken for the next record. Journals of earlier formats are read, and written on,
+as they are: those of format 2 have no `after`, those of format 1 no id, and their checksums start
+from 0.
 """
 
 from __future__ import annotations
@@ -20,17 +23,18 @@ from __future__ import annotations
 import json
 import math
 import re
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NoReturn
 from zlib import crc32
 
 from drbqo_ray.errors import InvalidInput, JournalCorrupt, JournalError, short_repr
 from drbqo_ray.types import MAX_DEPTH, check_plain
 
-FORMAT = 2
-UNTIED = 1
-"""The format before, of journals whose records are not tied to their run."""
+FORMAT = 3
+UNTIED, UNCHAINED = 1, 2
+"""The formats before: records are not tied to their run, or not to the record before them."""
 MAX_LINE = 1 << 20
 HEADER = "header"
 
@@ -38,6 +42,8 @@ _KIND = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _RUN = re.compile(r"[0-9a-f]{16}")
 _PREFIX = b'{"crc":"'
 _BODY = len(_PREFIX) + 8 + len('",')
+_AFTER = b'"after":"'
+_FIELDS = ["seq", "kind", "data"]
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
@@ -65,12 +71,38 @@ class ScanEnd:
         next_seq: the sequence number the next record has to carry.
         fault: what is wrong with the bytes from `offset` on, None when there are none.
         key: what the checksums of the run start from, see `key_of`.
+        version: the format of the journal.
+        checksums: those of the intact records, by number.
+        rivals: checksums of the intact records from `offset` on that a second writer left: they
+            follow a record before the last one.
+        fork: number of the first of them.
     """
 
     offset: int = 0
     next_seq: int = 0
     fault: str | None = None
     key: int = 0
+    version: int = FORMAT
+    checksums: array[int] = field(default_factory=lambda: array("I"))
+    rivals: list[int] = field(default_factory=list)
+    fork: int = 0
+
+    @property
+    def after(self) -> int | None:
+        """The checksum that the next record has to name, None if it names none."""
+        return self.checksums[-1] if self.version > UNCHAINED and self.checksums else None
+
+    def take(self, line: bytes, record: JournalRecord) -> None:
+        """Go on behind an intact record."""
+        if record.seq == 0:
+            self.key, self.version = key_of(record), record.data["format"]
+        self.go_on(line)
+
+    def go_on(self, line: bytes) -> None:
+        """Go on behind the line of a record."""
+        self.checksums.append(checksum_of(line))
+        self.offset += len(line)
+        self.next_seq += 1
 
 
 def check_kind(kind: str) -> None:
@@ -83,7 +115,9 @@ def check_kind(kind: str) -> None:
         )
 
 
-def encode_record(seq: int, kind: str, data: dict[str, Any], key: int = 0) -> bytes:
+def encode_record(
+    seq: int, kind: str, data: dict[str, Any], key: int = 0, after: int | None = None
+) -> bytes:
     """The line of one record, newline included; InvalidInput when it cannot be written.
 
     Args:
@@ -91,6 +125,7 @@ def encode_record(seq: int, kind: str, data: dict[str, Any], key: int = 0) -> by
         kind: what happened.
         data: what is recorded, plain data.
         key: what the checksums of the run start from, see `key_of`; the header's starts from 0.
+        after: the checksum of the line before; None for a header and in earlier formats.
     """
     check_plain(data)
     try:
@@ -101,7 +136,8 @@ def encode_record(seq: int, kind: str, data: dict[str, Any], key: int = 0) -> by
             sorted(data),
             "Use numbers of ordinary size.",
         ) from None
-    body = f'"seq":{seq},"kind":"{kind}","data":{text}}}'.encode("ascii")
+    link = "" if after is None else f'"after":"{after:08x}",'
+    body = f'{link}"seq":{seq},"kind":"{kind}","data":{text}}}'.encode("ascii")
     line = b'%s%08x",%s\n' % (_PREFIX, crc32(body, key), body)
     if len(line) > MAX_LINE:
         raise InvalidInput(
@@ -112,17 +148,29 @@ def encode_record(seq: int, kind: str, data: dict[str, Any], key: int = 0) -> by
     return line
 
 
-def encode_header(problem: dict[str, Any], run: str | None = None) -> bytes:
-    """The first line of a journal for `problem`; without the id of a run, of the format before."""
+def encode_header(problem: dict[str, Any], run: str | None = None, version: int = FORMAT) -> bytes:
+    """The first line of a journal for `problem`; without the id of a run, of the first format."""
     check_plain(problem)
     if run is None:
         return encode_record(0, HEADER, {"format": UNTIED, "problem": problem})
-    return encode_record(0, HEADER, {"format": FORMAT, "run": run, "problem": problem})
+    return encode_record(0, HEADER, {"format": version, "run": run, "problem": problem})
 
 
 def key_of(header: JournalRecord) -> int:
     """What the checksums of the records after this header start from."""
     return crc32(header.data.get("run", "").encode("ascii"))
+
+
+def checksum_of(line: bytes) -> int:
+    """The checksum that a whole line states."""
+    return int(line[len(_PREFIX) : _BODY - 2], 16)
+
+
+def _follows(line: bytes, checksum: int | None) -> bool:
+    """Whether an intact line names this checksum as that of the line before it, or none."""
+    if checksum is None:
+        return not line.startswith(_AFTER, _BODY)
+    return line.startswith(b'%s%08x",' % (_AFTER, checksum), _BODY)
 
 
 def has_right_checksum(line: bytes, key: int = 0) -> bool:
@@ -139,8 +187,9 @@ def decode_line(line: bytes) -> JournalRecord:
         parsed = _decoder.decode(line.decode("utf-8"))
     except RecursionError:
         raise ValueError("it nests too deeply") from None
-    if not isinstance(parsed, dict) or list(parsed) != ["crc", "seq", "kind", "data"]:
-        raise ValueError("its fields are not crc, seq, kind, data")
+    names = list(parsed) if isinstance(parsed, dict) else []
+    if names not in (["crc", *_FIELDS], ["crc", "after", *_FIELDS]):
+        raise ValueError("its fields are not crc, after, seq, kind, data")
     seq, kind, data = parsed["seq"], parsed["kind"], parsed["data"]
     if type(seq) is not int or seq < 0:
         raise ValueError("its seq is not a count")
@@ -213,11 +262,11 @@ def scan(file: BinaryIO, end: ScanEnd) -> Iterator[JournalRecord]:
                 f" byte {end.offset} in its place. {_cure(end)}"
             )
         _check_first(record)
-        if record.seq == 0:
-            end.key = key_of(record)
+        if not _follows(line, end.after):
+            end.fault = "a second writer wrote it, who did not know the record before it"
+            break
         yield record
-        end.offset += len(line)
-        end.next_seq += 1
+        end.take(line, record)
     if end.fault is not None:
         _refuse_later_record(file, line, end)
 
@@ -252,7 +301,8 @@ def _is_header(data: dict[str, Any]) -> bool:
     if version == UNTIED:
         return data.keys() == {"format", "problem"}
     tied = isinstance(run, str) and _RUN.fullmatch(run) is not None
-    return version == FORMAT and tied and data.keys() == {"format", "run", "problem"}
+    known = version in (UNCHAINED, FORMAT)
+    return known and tied and data.keys() == {"format", "run", "problem"}
 
 
 def _check_format(line: bytes) -> None:
@@ -262,27 +312,43 @@ def _check_format(line: bytes) -> None:
         version = first["data"]["format"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return
-    if type(version) is int and version not in (UNTIED, FORMAT):
+    if type(version) is int and not UNTIED <= version <= FORMAT:
         raise JournalError(
-            f"This version of drbqo_ray reads journals of format {UNTIED} and {FORMAT}. Got one"
+            f"This version of drbqo_ray reads journals of format {UNTIED} to {FORMAT}. Got one"
             f" that says format {short_repr(version)}. Upgrade drbqo_ray, or start a run in a new"
             " directory. If no other version wrote the file, its header at byte 0 is damaged."
         )
 
 
 def _refuse_later_record(file: BinaryIO, line: bytes, end: ScanEnd) -> None:
-    """Raise JournalCorrupt when a record that should follow stands after the bad one."""
-    offset = end.offset
+    """Raise JournalCorrupt when a record that should follow stands after the bad one, unless both
+    are of a second writer: those are counted, and no part of this journal."""
+    offset, rival, whole = end.offset, _fork(line, end), False
     while line:
-        offset += len(line)
-        whole = line.endswith(b"\n")
-        line = file.readline(MAX_LINE + 1)
-        # The rest of an over-long line is no line of its own.
-        if whole and _is_later_record(line, offset, end):
+        if rival is not None and has_right_checksum(line, end.key) and _follows(line, rival):
+            rival = checksum_of(line)
+            end.rivals.append(rival)
+        elif whole and _is_later_record(line, offset, end):
             raise JournalCorrupt(
                 f"The record at byte {end.offset} of the journal cannot be used ({end.fault}), and"
                 f" another follows at byte {offset}, so this is no cut-off write. {_cure(end)}"
             )
+        offset += len(line)
+        # The rest of an over-long line is no line of its own.
+        whole = line.endswith(b"\n")
+        line = file.readline(MAX_LINE + 1)
+
+
+def _fork(line: bytes, end: ScanEnd) -> int | None:
+    """The checksum of the record that a second writer knew last, who wrote this line; `end.fork` is
+    then the number of the line. None when it is no such line."""
+    if end.after is None or not has_right_checksum(line, end.key):
+        return None
+    number = _decode_at(line, end.offset, end).seq
+    if not 0 < number < end.next_seq or not _follows(line, end.checksums[number - 1]):
+        return None
+    end.fork = number
+    return end.checksums[number - 1]
 
 
 def _is_later_record(line: bytes, offset: int, end: ScanEnd) -> bool:

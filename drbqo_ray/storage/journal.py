@@ -5,9 +5,14 @@ acknowledged can be replayed after a crash. A run directory holds
 
     journal.jsonl        the records, one line each (see format)
     journal.jsonl.torn   bytes cut from the end of the journal when a crash left half a record
-    acked                number of the last acknowledged record (see `AckMark`), to tell such a
-                         torn record from an acknowledged one that the disk has lost
+    acked                the last acknowledged record (see `AckMark`), to tell such a torn record
+                         from an acknowledged one that the disk has lost
     lock                 pid and host of the one writer
+
+One process writes a run at a time, by the lock. Where that fails (a lock that was removed, or that
+a network file system has granted twice; a journal with two names), nothing is acknowledged unless
+the journal still is the file of this path and ends with the very bytes that this process wrote: of
+two writers at most one can see that.
 
 Limits. The tests kill processes, cut and damage files and fail system calls; they do not cut the
 power of a real disk, and a disk that lies about fsync can lose records. After a failed fsync the
@@ -22,7 +27,6 @@ import errno
 import itertools
 import logging
 import os
-import re
 import secrets
 import stat
 import threading
@@ -31,21 +35,26 @@ from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-from zlib import crc32
+from typing import Any, NoReturn, cast
 
 from drbqo_ray.errors import JournalCorrupt, JournalError, ProblemChanged, short_repr
 from drbqo_ray.storage.directory import (
+    ACKED,
+    AckMark,
+    Acknowledged,
     RunLock,
     as_journal_error,
+    is_local,
     make_directory,
     open_private,
+    read_ack_mark,
     run_directory,
 )
 from drbqo_ray.storage.format import (
     JournalRecord,
     ScanEnd,
     check_kind,
+    checksum_of,
     encode_header,
     encode_record,
     scan,
@@ -60,8 +69,6 @@ TORN = "journal.jsonl.torn"
 _CHUNK = 1 << 20
 _DISK_CURE = "Check the disk and its free space, then open the run again."
 _logger = logging.getLogger(__name__)
-ACKED = "acked"
-_LINE = re.compile(rb"([0-9]{20}) ([0-9a-f]{8})\n")
 _ABSENT = object()
 _SHOWN_CHANGES = 20
 
@@ -73,10 +80,15 @@ class Recovery:
     Attributes:
         torn_bytes: bytes of an unfinished write that were moved to journal.jsonl.torn.
         lost_records: acknowledged records that are no longer in the journal.
+        rival_records: whole records of a second writer among those bytes.
+        unmarked: whether nothing says which record was acknowledged last, so that a loss at the end
+            could not be seen.
     """
 
     torn_bytes: int = 0
     lost_records: int = 0
+    rival_records: int = 0
+    unmarked: bool = False
 
 
 class Journal:
@@ -96,8 +108,8 @@ class Journal:
         self.recovery = Recovery()
         self._problem: dict[str, Any] = {}
         self._scanned: list[JournalRecord] | None = None
-        self._next_seq = 0
-        self._key = 0
+        self._end = ScanEnd()
+        self._read = 0
         self._fault: str | None = "is not ready"
         self._guard = threading.Lock()
         self._pid = os.getpid()
@@ -105,11 +117,17 @@ class Journal:
             with as_journal_error(f"open {self.directory}", "Check that you may write there."):
                 self._directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
             files.callback(os.close, self._directory_fd)
-            files.callback(RunLock(self._directory_fd, self.directory).release)
+            self._lock = RunLock(self._directory_fd, self.directory)
+            files.callback(self._lock.release)
             with as_journal_error(f"open {self.path}", "Check that you may write there."):
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
                 self._fd = open_private(JOURNAL, flags, self._directory_fd)
             files.callback(os.close, self._fd)
+            self._lock.cover(self._fd, self.directory)
+            with as_journal_error(f"look at {self.path}", "Check the disk."):
+                found = os.fstat(self._fd)
+            self._name, self._identity = str(self.path), (found.st_dev, found.st_ino)
+            self._local = is_local(found.st_dev)
             self._files = files.pop_all()
 
     @classmethod
@@ -190,7 +208,7 @@ class Journal:
     @property
     def last_seq(self) -> int:
         """Sequence number of the last acknowledged record."""
-        return self._next_seq - 1
+        return self._end.next_seq - 1
 
     def check_problem(self, expected: dict[str, Any]) -> None:
         """Raise ProblemChanged, naming each difference, unless the run is for `expected`."""
@@ -202,8 +220,8 @@ class Journal:
 
         Raises:
             InvalidInput: the record cannot be written; the journal is unchanged and usable.
-            JournalError: the disk failed; the record may or may not be there, and this handle is
-                of no more use. Open the journal again to find out.
+            JournalError: the disk failed, or another process writes the run; the record may or may
+                not be there, and this handle is of no more use. Open the journal again to find out.
         """
         return self.append_many([(kind, payload)])[0]
 
@@ -214,13 +232,14 @@ class Journal:
             check_kind(kind)
         with self._guard:
             self._check_usable()
-            numbers = list(range(self._next_seq, self._next_seq + len(entries)))
-            lines = [
-                encode_record(seq, kind, payload, self._key)
-                for seq, (kind, payload) in zip(numbers, entries, strict=True)
-            ]
+            numbers = list(range(self._end.next_seq, self._end.next_seq + len(entries)))
+            lines: list[bytes] = []
+            after = self._end.after
+            for seq, (kind, payload) in zip(numbers, entries, strict=True):
+                lines.append(encode_record(seq, kind, payload, self._end.key, after))
+                after = None if after is None else checksum_of(lines[-1])
             if lines:
-                self._commit(b"".join(lines), len(lines))
+                self._commit(lines)
         return numbers
 
     def records(self) -> Iterator[JournalRecord]:
@@ -234,7 +253,7 @@ class Journal:
             scanned, self._scanned = self._scanned, None
             if scanned is not None:
                 return iter(scanned)
-            return itertools.islice(read_journal(self.path), self._next_seq)
+            return itertools.islice(read_journal(self.path), self._end.next_seq)
 
     def close(self) -> None:
         """Release the files and the lock; a second call does nothing."""
@@ -264,15 +283,19 @@ class Journal:
                 " it. Send the record to that process."
             )
 
-    def _commit(self, lines: bytes, count: int) -> None:
+    def _commit(self, lines: list[bytes]) -> None:
         # Set before the write, so that even an interrupt cannot leave a usable handle behind
         # whose next sequence number is already on the disk.
         self._fault = "was interrupted in the middle of a write"
         self._scanned = None
+        written = b"".join(lines)
         try:
-            self._write_durably(lines)
-            self._next_seq += count
-            self._acked.write(self.last_seq)
+            self._check_alone()
+            self._write_durably(written)
+            self._check_ours(written)
+            for line in lines:
+                self._end.go_on(line)
+            self._acked.write(self.last_seq, self._end.checksums[-1])
         except OSError as error:
             self._fault = f"failed to write ({error.strerror})"
             raise JournalError(
@@ -280,6 +303,45 @@ class Journal:
                 f" {_DISK_CURE}"
             ) from error
         self._fault = None
+
+    def _check_alone(self) -> None:
+        """Raise JournalError if somebody else has written since; nothing is written then."""
+        if os.lseek(self._fd, 0, os.SEEK_END) != self._end.offset:
+            self._refuse("another process has written to it")
+
+    def _check_ours(self, written: bytes) -> None:
+        """Raise JournalError unless the run is ours and its journal ends with what was written."""
+        size = self._end.offset + len(written)
+        try:
+            found = self._looked_at(written)
+        except FileNotFoundError:
+            self._refuse("it was removed, or its directory was moved")
+        if (found.st_dev, found.st_ino) != self._identity:
+            self._refuse("another file has taken its place")
+        if found.st_size != size:
+            self._refuse("another process has written to it at the same time")
+        if not self._lock.is_held():
+            self._refuse("its lock was removed or replaced, so another process may write to it")
+
+    def _looked_at(self, written: bytes) -> os.stat_result:
+        """What the file system says of the journal's path.
+
+        A file server tells its true size only to who opens it anew, and may have let two clients
+        write at the same place.
+        """
+        if self._local:
+            return os.stat(self._name, follow_symlinks=False)
+        with open(self._name, "rb", buffering=0, opener=_no_link) as file:
+            if os.pread(file.fileno(), len(written), self._end.offset) != written:
+                self._refuse("another process has written over it")
+            return os.fstat(file.fileno())
+
+    def _refuse(self, why: str) -> NoReturn:
+        self._fault = f"may write no more: {why}"
+        raise JournalError(
+            f"{self.path} is no longer ours alone: {why}. The record is not acknowledged. See that"
+            " one process at a time works on the run, then open it again."
+        )
 
     def _write_durably(self, lines: bytes) -> None:
         written = os.write(self._fd, lines)
@@ -298,9 +360,10 @@ class Journal:
             file = os.fdopen(open_private(JOURNAL, os.O_RDONLY, self._directory_fd), "rb", _CHUNK)
             with file:
                 self._scanned = list(scan(file, end))
+                self._read = file.tell()
         if self._scanned:
             self._problem = deepcopy(self._scanned[0].data["problem"])
-        self._next_seq, self._key = end.next_seq, end.key
+        self._end = end
         return end
 
     def _begin(self, first_line: bytes) -> None:
@@ -314,7 +377,7 @@ class Journal:
             raise JournalError(f"{self.path} is not a journal. Choose another directory.")
         self._quarantine(0)
         self._open_acked()
-        self._commit(first_line, 1)
+        self._commit([first_line])
         self._scan()
 
     def _recover(self, end: ScanEnd) -> None:
@@ -324,31 +387,54 @@ class Journal:
         self._flush(self._fd)
         self._open_acked()
         self._fault = None
-        lost = max(0, acked - self.last_seq) if acked is not None else 0
-        self.recovery = Recovery(torn, lost)
-        if torn:
+        first, lost = _lost(end, acked)
+        self.recovery = Recovery(torn, lost, len(end.rivals), acked is None and self.last_seq > 0)
+        self._say_what_was_recovered(end, acked)
+        if lost:
+            last = acked.seq if acked is not None else first
+            self.append("note", {"lost_records": lost, "first": first, "last": last})
+        self._acked.write(self.last_seq, end.checksums[-1])
+
+    def _say_what_was_recovered(self, end: ScanEnd, acked: Acknowledged | None) -> None:
+        found = self.recovery
+        if found.torn_bytes:
             _logger.warning(
                 "%s ended in an unfinished write (%s): %d bytes at byte %d were moved to %s.",
                 self.path,
                 end.fault,
-                torn,
+                found.torn_bytes,
                 end.offset,
                 TORN,
             )
-        if lost:
+        if found.rival_records:
             _logger.error(
-                "%s has LOST %d acknowledged records: record %d was acknowledged, the last intact"
-                " one is %d. The disk is faulty or the file was changed by hand. The run goes on"
-                " from what is left; see %s for bytes that were cut.",
+                "%s had two writers: %d whole records of the second one, from record %d on, were"
+                " moved to %s with these bytes. See that one process at a time works on the run.",
                 self.path,
-                lost,
-                acked,
-                self.last_seq,
+                found.rival_records,
+                end.fork,
                 TORN,
             )
-            first = self._next_seq
-            self.append("note", {"lost_records": lost, "first": first, "last": acked})
-        self._acked.write(self.last_seq)
+        if found.lost_records and acked is not None:
+            _logger.error(
+                "%s has LOST %d acknowledged records: record %d was acknowledged, the last intact"
+                " one is %d. The disk is faulty, the file was changed by hand, or it had two"
+                " writers. The run goes on from what is left; see %s for bytes that were cut.",
+                self.path,
+                found.lost_records,
+                acked.seq,
+                end.next_seq - 1,
+                TORN,
+            )
+        if found.unmarked:
+            _logger.warning(
+                "%s says nothing about which record of %s was acknowledged last: the file is"
+                " missing or damaged. Whether records are lost at the end cannot be told; %d are"
+                " intact. That is as expected if the journal alone was copied.",
+                self.directory / ACKED,
+                JOURNAL,
+                end.next_seq,
+            )
 
     def _open_acked(self) -> None:
         self._acked = AckMark(self._directory_fd)
@@ -358,6 +444,8 @@ class Journal:
     def _quarantine(self, offset: int) -> int:
         """Move the bytes from `offset` on to the .torn file; how many there were."""
         size = os.fstat(self._fd).st_size
+        if size != self._read:
+            self._refuse("another process has written to it while it was opened")
         if size <= offset:
             return 0
         torn_fd = open_private(TORN, os.O_WRONLY | os.O_APPEND | os.O_CREAT, self._directory_fd)
@@ -375,6 +463,22 @@ class Journal:
         os.ftruncate(self._fd, offset)
         os.fsync(self._fd)
         return size - offset
+
+
+def _no_link(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _lost(end: ScanEnd, acked: Acknowledged | None) -> tuple[int, int]:
+    """Number of the first acknowledged record that a journal lacks, and how many it lacks."""
+    if acked is None:
+        return end.next_seq, 0
+    if acked.seq < end.next_seq and acked.checksum in (None, end.checksums[acked.seq]):
+        return end.next_seq, 0
+    if acked.checksum in end.rivals:
+        return end.fork, acked.seq - end.fork + 1
+    first = min(acked.seq, end.next_seq)
+    return first, acked.seq - first + 1
 
 
 def read_journal(path: str | Path) -> Iterator[JournalRecord]:
@@ -400,42 +504,6 @@ def read_journal(path: str | Path) -> Iterator[JournalRecord]:
             yield from scan(file, end)
     if end.next_seq == 0:
         raise JournalCorrupt(f"{path} has no intact header at byte 0.")
-
-
-class AckMark:
-    """The file `acked` of a run directory: the number of the last acknowledged record.
-
-    It is written after each flush of the journal and is itself not flushed, so it costs no fsync
-    and can only lag behind the journal. When it is ahead, the disk has lost acknowledged records.
-    """
-
-    def __init__(self, directory_fd: int) -> None:
-        """Open or make the file in the directory open as `directory_fd`."""
-        self._fd = open_private(ACKED, os.O_RDWR | os.O_CREAT, directory_fd)
-
-    def write(self, seq: int) -> None:
-        """Set the mark to record `seq`."""
-        digits = b"%020d" % seq
-        os.pwrite(self._fd, b"%s %08x\n" % (digits, crc32(digits)), 0)
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
-
-
-def read_ack_mark(directory_fd: int) -> int | None:
-    """The mark, or None when it is absent, unfinished or damaged."""
-    try:
-        fd = open_private(ACKED, os.O_RDONLY, directory_fd)
-    except FileNotFoundError:
-        return None
-    try:
-        match = _LINE.fullmatch(os.pread(fd, 64, 0))
-    finally:
-        os.close(fd)
-    if match is None or b"%08x" % crc32(match[1]) != match[2]:
-        return None
-    return int(match[1])
 
 
 def problem_changes(old: object, new: object) -> list[str]:

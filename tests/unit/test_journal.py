@@ -51,7 +51,7 @@ def test_what_was_appended_reads_back_in_order_after_reopening(tmp_path):
         (2, "tell"),
         (3, "note"),
     ]
-    assert records[0].data == {"format": 2, "run": ANY, "problem": PROBLEM}
+    assert records[0].data == {"format": 3, "run": ANY, "problem": PROBLEM}
     assert records[1].data == {"id": 0, "config": {"C": 0.1}}
     assert [r.seq for r in read_journal(tmp_path / "run")] == [0, 1, 2, 3, 4]
 

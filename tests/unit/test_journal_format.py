@@ -88,6 +88,7 @@ def test_a_line_of_bytes_that_are_no_text_is_refused_even_with_the_right_checksu
         '"seq":0,"kind":"header","data":{"format":2,"problem":{}}}',
         '"seq":0,"kind":"header","data":{"format":2,"run":"one","problem":{}}}',
         '"seq":0,"kind":"header","data":{"format":2,"run":7,"problem":{}}}',
+        '"seq":0,"kind":"header","data":{"format":3,"problem":{}}}',
     ],
 )
 def test_a_journal_whose_first_record_is_no_header_is_refused(tmp_path, first):
@@ -136,8 +137,8 @@ def test_the_golden_journal_of_format_1_reads_exactly_and_is_still_written_so(tm
 @pytest.mark.parametrize(
     "content",
     [
-        (GOLDEN / "journal-format-3.jsonl").read_bytes(),
-        crafted('"seq":0,"kind":"header","data":{"format":3,"problem":{}}}'),
+        (GOLDEN / "journal-format-4.jsonl").read_bytes(),
+        crafted('"seq":0,"kind":"header","data":{"format":4,"problem":{}}}'),
         crafted('"seq":0,"kind":"header","data":{"format":0,"problem":{}}}'),
     ],
 )
@@ -149,7 +150,7 @@ def test_a_journal_of_another_format_is_refused_and_left_untouched(tmp_path, con
         lambda: Journal.attach(run, PROBLEM),
         lambda: list(read_journal(run)),
     ):
-        with pytest.raises(JournalError, match=r"reads journals of format 1 and 2.*Upgrade"):
+        with pytest.raises(JournalError, match=r"reads journals of format 1 to 3.*Upgrade"):
             opening()
     assert (run / "journal.jsonl").read_bytes() == content
     assert not (run / "journal.jsonl.torn").exists()
@@ -218,11 +219,104 @@ def test_the_golden_journal_of_format_2_reads_exactly_and_is_still_written_so(tm
     ]
     key = journal_format.key_of(header)
     lines = [journal_format.encode_record(r.seq, r.kind, r.data, key) for r in records]
-    written = journal_format.encode_header(PROBLEM, "0123456789abcdef") + b"".join(lines)
+    first = journal_format.encode_header(PROBLEM, "0123456789abcdef", version=2)
+    written = first + b"".join(lines)
     assert written == path.read_bytes()
     with Journal.open(write_run(tmp_path / "run", written)) as opened:
         assert opened.append("note", {}) == 3
     assert [r.kind for r in read_journal(tmp_path / "run")][-1] == "note"
+
+
+def test_the_golden_journal_of_format_3_reads_exactly_and_is_still_written_so(tmp_path):
+    path = GOLDEN / "journal-format-3.jsonl"
+    header, *records = read_journal(path)
+    assert header.data == {"format": 3, "run": "fedcba9876543210", "problem": PROBLEM}
+    assert [(r.kind, r.data) for r in records] == [
+        ("ask", {"id": 0, "config": {"C": 0.1 + 0.2}, "context": 2, "seed": 7}),
+        ("tell", {"id": 0, "score": -5e-324}),
+        ("note", {"text": "é"}),
+    ]
+    key = journal_format.key_of(header)
+    written = [journal_format.encode_header(PROBLEM, "fedcba9876543210")]
+    for r in records:
+        after = journal_format.checksum_of(written[-1])
+        written.append(journal_format.encode_record(r.seq, r.kind, r.data, key, after))
+    assert b"".join(written) == path.read_bytes()
+    with Journal.open(write_run(tmp_path / "run", path.read_bytes())) as opened:
+        assert opened.append("note", {}) == 4
+    assert [r.kind for r in read_journal(tmp_path / "run")][-1] == "note"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_journal_of_an_earlier_format_is_written_on_without_a_chain(tmp_path, version):
+    path = GOLDEN / f"journal-format-{version}.jsonl"
+    run = write_run(tmp_path / "run", path.read_bytes())
+    with Journal.open(run) as opened:
+        opened.append_many([("note", {}), ("note", {})])
+    content = (run / "journal.jsonl").read_bytes()
+    assert content.startswith(path.read_bytes())
+    assert b"after" not in content
+    assert [r.kind for r in read_journal(run)][-2:] == ["note", "note"]
+
+
+def chained(count: int = 4) -> list[bytes]:
+    """The lines of a journal of format 3, header first."""
+    lines = [journal_format.encode_header(PROBLEM, "0123456789abcdef")]
+    return lines + continued(lines, 1, [0.25 * k for k in range(count)])
+
+
+def continued(lines: list[bytes], first: int, scores: list[float]) -> list[bytes]:
+    """What a writer adds that knows the lines before record `first`."""
+    key = crc32(b"0123456789abcdef")
+    known = lines[:first]
+    for seq, score in enumerate(scores, first):
+        after = journal_format.checksum_of(known[-1])
+        data = {"score": score}
+        known.append(journal_format.encode_record(seq, "tell", data, key, after))
+    return known[first:]
+
+
+@pytest.mark.parametrize("fork", [1, 3, 4])
+@pytest.mark.parametrize("torn", [b"", b'{"crc":"01'])
+def test_what_a_second_writer_added_is_set_aside_and_counted(tmp_path, fork, torn):
+    lines = chained()
+    rivals = continued(lines, fork, [9.0, 9.5, 9.75])
+    content = b"".join([*lines, *rivals]) + torn
+    run = write_run(tmp_path / "run", content)
+    assert [r.data.get("score") for r in read_journal(run)] == [None, 0.0, 0.25, 0.5, 0.75]
+    with Journal.open(run) as opened:
+        assert opened.recovery.rival_records == 3
+        assert opened.recovery.lost_records == 0
+        assert opened.append("note", {}) == 5
+    assert (run / "journal.jsonl.torn").read_bytes() == b"".join(rivals) + torn
+
+
+def test_records_of_two_writers_in_turns_are_refused_and_nothing_is_cut(tmp_path):
+    lines = chained()
+    rivals = continued(lines, 3, [9.0])
+    content = b"".join([*lines[:4], *rivals, *lines[4:]])
+    run = write_run(tmp_path / "run", content)
+    with pytest.raises(JournalCorrupt, match="record 3 stands there a second time"):
+        Journal.open(run)
+    assert (run / "journal.jsonl").read_bytes() == content
+
+
+def test_a_record_that_follows_another_one_is_not_read_although_its_number_is_next(tmp_path):
+    lines = chained(3)
+    replaced = continued(lines, 2, [7.0])
+    run = write_run(tmp_path / "last", b"".join([*lines[:2], *replaced, lines[3]]))
+    assert [r.data.get("score") for r in read_journal(run)] == [None, 0.0, 7.0]
+    replaced = continued(lines, 1, [7.0])
+    run = write_run(tmp_path / "middle", b"".join([lines[0], *replaced, *lines[2:]]))
+    with pytest.raises(JournalCorrupt, match="second writer"):
+        list(read_journal(run))
+
+
+def test_a_record_of_format_3_without_a_link_is_not_read(tmp_path):
+    lines = chained(2)
+    bare = journal_format.encode_record(3, "tell", {"score": 1.0}, crc32(b"0123456789abcdef"))
+    run = write_run(tmp_path / "run", b"".join([*lines, bare]))
+    assert len(list(read_journal(run))) == 3
 
 
 def test_a_journal_of_format_1_is_written_on_in_its_own_format(tmp_path):

@@ -50,7 +50,7 @@ def folder(tmp_path_factory) -> Path:
     put(root / "torn", whole[:-40])
     put(root / "empty", b"")
     put(root / "noise", os.urandom(300))
-    for k in (1, 2, 3):
+    for k in (1, 2, 3, 4):
         put(root / f"golden-{k}", (GOLDEN / f"journal-format-{k}.jsonl").read_bytes())
     put(root / "first-release", (GOLDEN / "run-format-1.jsonl").read_bytes())
     (root / "directory" / JOURNAL).mkdir(parents=True)
@@ -77,6 +77,7 @@ STATES = {
     "golden-1": "unreadable",
     "golden-2": "unreadable",
     "golden-3": "unreadable",
+    "golden-4": "unreadable",
     "first-release": "interrupted",
     "directory": "unreadable",
 }
@@ -90,7 +91,7 @@ def test_what_cannot_be_read_says_why(listed):
     for run in listed.values():
         assert (run.note is not None) == (run.state == "unreadable"), run
     assert "byte" in listed["corrupt"].note
-    assert "format 3" in listed["golden-3"].note
+    assert "format 4" in listed["golden-4"].note
 
 
 def test_what_can_be_read_has_the_best_that_load_recommends(listed, folder):

@@ -166,3 +166,31 @@ def test_a_golden_run_of_format_1_is_read_and_gone_on_with(tmp_path: Path) -> No
         assert journal.append("session", {"at": 2.0}) == 21
     assert key_of(RECORDS[0]) == 0
     assert SavedRun.read(str(run)).run.stopped is None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_golden_run_of_a_later_format_is_read_and_gone_on_with(
+    tmp_path: Path, version: int
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    golden = GOLDEN.with_name(f"run-format-{version}.jsonl").read_bytes()
+    (run / JOURNAL).write_bytes(golden)
+    saved = SavedRun.read(str(run))
+    assert (len(saved.run.suggestions), len(saved.run.outcomes)) == (9, 9)
+    assert saved.run.outcomes[0].score == 0.41881631649661877
+    assert saved.run.outcomes[4].cause == "error"
+    assert saved.run.optimizer.last_fit is not None
+    assert saved.run.stop_when == "probability > 0.999"
+    with Journal.open(run, saved.run.problem.header()) as journal:
+        assert journal.append("session", {"at": 20.0}) == 27
+    assert (run / JOURNAL).read_bytes().startswith(golden)
+    assert SavedRun.read(str(run)).run.stopped is None
+
+
+def test_golden_runs_of_two_formats_are_the_same_run(tmp_path: Path) -> None:
+    records = [read_journal(GOLDEN.with_name(f"run-format-{version}.jsonl")) for version in (2, 3)]
+    for old, new in zip(*records, strict=True):
+        assert old.seq == new.seq
+        assert old.kind == new.kind
+        assert old.seq == 0 or old.data == new.data
