@@ -91,11 +91,35 @@ class ScoreDraws:
         rows = self.expected(gp, x, scores, firm)
         R = np.repeat(self._solve(rows)[:, None], len(self.normals), axis=1)
         some = np.flatnonzero((firm < 1).any(axis=1))
-        if len(some):
+        if gp.kernel.many:
+            self._many_robust(gp, x, rows, firm, noise, R, some)
+        elif len(some):
             C = self.covariances(gp, x[some], firm[some], noise)
             drawn = rows[some, None] + self.normals @ _roots(C)  # (k, S, n)
             R[some] = self._solve(drawn.reshape(-1, len(self.q))).reshape(len(some), -1)
         return R
+
+    def _many_robust(
+        self,
+        gp: GaussianProcess,
+        x: Array,
+        rows: Array,
+        firm: Array,
+        noise: float | None,
+        R: Array,
+        some: Indices,
+    ) -> None:
+        """The draws R of `some` configs, in place, where contexts are many: one config at a time,
+        and no covariance is written out."""
+        count, n = len(self.normals), len(self.q)
+        half = np.random.default_rng(0).standard_normal((count // 2, gp.chances + n))
+        white = np.concatenate([half, -half])
+        own = (1 - self.seed_share) * (gp.kernel.noise if noise is None else noise)
+        for k in some:
+            loose = 1.0 - firm[k]
+            drawn = loose * gp.deviations(x[k], white[:, : gp.chances])
+            drawn += rows[k] + np.sqrt(own * loose) * white[:, gp.chances :]
+            R[k] = self._solve(drawn)
 
     def covariances(
         self, gp: GaussianProcess, x: Array, firm: Array, noise: float | None = None
@@ -122,7 +146,7 @@ class ScoreDraws:
         expected = self.robust(gp, x[near], scores[near], firm[near]).mean(axis=1)
         rows[near] = self.lowered(rows[near], firm[near] < 1, expected)
         taken = -float(self._solve(self.normals).mean())  # by the adversary, of unit noise
-        spread = np.sqrt(np.diagonal(gp.kernel.B) + gp.kernel.noise)
+        spread = np.sqrt(gp.kernel.variances + gp.kernel.noise)
         rows[far] -= taken * spread * (1.0 - firm[far])
         return rows
 
