@@ -46,4 +46,4 @@ bench: $(READY) ## measure speed beside its yardsticks
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/gallery *.egg-info .pytest_cache .mypy_cache .ruff_cache

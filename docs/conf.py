@@ -14,9 +14,15 @@ project = "drbqo_ray"
 author = "the drbqo_ray contributors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "sg_execution_times.rst"]
 
 html_theme = "furo"
 html_title = f"drbqo_ray {release}"
@@ -31,6 +37,17 @@ napoleon_use_ivar = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",  # made by the build, with what the scripts printed and drew
+    "within_subsection_order": "FileNameSortKey",
+    "remove_config_comments": True,
+    "show_signature": False,
+    "download_all_examples": False,
+    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib",),
+}
 
 # Pages below these two are listed in the sidebar; on GitHub they stay plain Markdown.
 CHILDREN = {"decisions/README": ("*",), "results/README": ("*", "*/*", "*/*/*")}

@@ -86,6 +86,28 @@ def test_the_table_of_commands_is_complete():
     )
 
 
+# the gallery
+
+
+GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
+
+
+def test_the_gallery_has_at_least_twelve_pages():
+    assert len(GALLERY) >= 12
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_a_page_of_the_gallery_has_a_title_text_and_a_figure(path):
+    """That it runs without an error or a warning is for `make docs`, which runs every page."""
+    source = path.read_text(encoding="utf-8")
+    title, rule, *_ = (ast.get_docstring(ast.parse(source)) or "\n").splitlines()
+    assert rule == "=" * len(title)
+    assert len(source.splitlines()) < 100
+    assert "\n# %%\n" in source
+    assert "plt.show()" in source, "the site shows its figures"
+    assert 'storage="' not in source, "a page leaves no files behind"
+
+
 # the reference
 
 
