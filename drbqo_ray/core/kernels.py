@@ -30,6 +30,7 @@ from drbqo_ray.core.contexts import (
     ContextModel,
     ContextWeights,
     DenseWeights,
+    EmbeddedContexts,
     FactoredCovariance,
 )
 from drbqo_ray.types import Array, Indices
@@ -164,10 +165,12 @@ class Kernel:
     @cached_property
     def factored(self) -> FactoredCovariance | None:
         """B as factors where the kernel is separable and contexts are many, else None."""
-        if not (self.many and self.family.separable):
+        contexts, g = self.family.contexts, self.family.shape.value_and_slope
+        if not isinstance(contexts, EmbeddedContexts):
             return None
-        g = self.family.shape.value_and_slope
-        return self.family.contexts.factored(self.shared, lambda D2: g(D2)[0]).scaled(self.s2)
+        if not (contexts.many and self.family.separable):
+            return None
+        return contexts.factored(self.shared, lambda D2: g(D2)[0]).scaled(self.s2)
 
     @property
     def variances(self) -> Array:

@@ -38,6 +38,7 @@ E[R] is below the robust value of the means. `completed` lowers what it fills in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,12 +61,14 @@ class ScoreDraws:
         q: reference weights (n,).
         normals: standard normal numbers (S, n), the same for all configs.
         seed_share: r.
+        more_normals: (width, S) -> such numbers (S, width), always the same; for many contexts.
     """
 
     uncertainty: UncertaintySet
     q: Array
     normals: Array
     seed_share: float = 0.0
+    more_normals: Callable[[int, int], Array] | None = None
 
     def firmness(self, counts: Array) -> Array:
         """firm (k, n) of scores that are means of `counts` (k, n) trainings."""
@@ -112,8 +115,8 @@ class ScoreDraws:
         """The draws R of `some` configs, in place, where contexts are many: one config at a time,
         and no covariance is written out."""
         count, n = len(self.normals), len(self.q)
-        half = np.random.default_rng(0).standard_normal((count // 2, gp.chances + n))
-        white = np.concatenate([half, -half])
+        assert self.more_normals is not None, "many contexts take more numbers than normals has"
+        white = self.more_normals(gp.chances + n, count)
         own = (1 - self.seed_share) * (gp.kernel.noise if noise is None else noise)
         for k in some:
             loose = 1.0 - firm[k]

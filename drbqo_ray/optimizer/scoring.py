@@ -108,12 +108,14 @@ RULES: dict[Report, ScoringRule] = {
 }
 
 
-@cache
-def score_normals(n: int, count: int = SCORE_DRAWS) -> Array:
+def fixed_normals(n: int, count: int = SCORE_DRAWS) -> Array:
     """Standard normal numbers (count, n), each with its opposite: the chance that rows of scores
     are judged by, always the same."""
     half = np.random.default_rng(0).standard_normal((count // 2, n))
     return np.concatenate([half, -half])
+
+
+score_normals = cache(fixed_normals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +299,7 @@ class Scoring:
         """What is expected of rows with missing scores."""
         normals = score_normals(len(self.reference))
         share = self.seed_share if self.rule.keeps_scores else 0.0
-        return ScoreDraws(self.uncertainty, self.reference, normals, share)
+        return ScoreDraws(self.uncertainty, self.reference, normals, share, fixed_normals)
 
     def robust(self, gains: Array) -> tuple[Array, Array]:
         """Robust values (k,) and worst-case weights (k, n) of standardized rows (k, n)."""
