@@ -37,7 +37,7 @@ check: $(READY) ## lint, format and types
 	$(BIN)/mypy
 
 docs: $(READY) ## build the site into docs/_build; warnings are errors
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs,optuna]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs,optuna,boosters]'
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build
 	@echo "Open docs/_build/index.html"
 

@@ -46,6 +46,7 @@ class Suggestion:
 @dataclass(frozen=True, slots=True)
 class Scored:
     """What an objective may return instead of a number: the score, and plain data to keep with it.
+    A pair (value, info) means the same, for code that does not import this package.
 
     Attributes:
         value: the score, one number.
@@ -80,6 +81,13 @@ class Failed:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "info", _own_info(self.info))
+
+
+def _scored(returned: object) -> Scored:
+    """A score that came alone, or as a pair with its info from code that does not know us."""
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict):
+        return Scored(*returned)
+    return Scored(returned)
 
 
 def _own_info(given: Any) -> dict[str, Any]:
@@ -139,7 +147,7 @@ class Observation:
 
     @staticmethod
     def of(suggestion: Suggestion, returned: object, **details: Any) -> Observation:
-        """The outcome of an objective that returned a number, `Scored` or `Failed`.
+        """The outcome of an objective that returned a number, `Scored`, a pair or `Failed`.
 
         It is a failed one with cause "value" when that is no usable score.
 
@@ -151,7 +159,7 @@ class Observation:
         if isinstance(returned, Failed):
             told = {"info": returned.info, "raised": returned.raised}
             return Observation.failure(suggestion, "error", returned.reason, **told, **details)
-        scored = returned if isinstance(returned, Scored) else Scored(returned)
+        scored = returned if isinstance(returned, Scored) else _scored(returned)
         score, wrong = read_score(scored.value)
         if score is None:
             return Observation.failure(suggestion, "value", wrong, info=scored.info, **details)

@@ -463,14 +463,22 @@ def test_environments_are_left_out_and_forecasts_counted(tmp_path, monkeypatch):
         return score(self, model, config, train, test)
 
     monkeypatch.setattr(environments.Table, "score", noting)
-    case = environments.case_of(table, "linear", 2, 0)
-    assert trained[-1] == ({0, 1, 3}, {2})
-    assert all(2 not in train | test for train, test in trained[:-1])
-    assert all(not train & test for train, test in trained[:12])
-    assert case.interval[0] <= case.promised <= case.interval[1]
-    inside = replace(case, score=case.promised)
-    outside = replace(case, score=case.interval[1] + 1)
-    held, width, error = list(environments.lines("tiny", "linear", [inside, outside]))[:3]
+    monkeypatch.setattr(environments, "TRAININGS", 15)
+    for searcher in ("radius 0.3", "worst fold", "optuna", "grid"):
+        trained.clear()
+        cell = environments.run_cell(table, "tiny", "linear", 2, searcher, 0)
+        assert trained[-1] == ({0, 1, 3}, {2})
+        assert all(2 not in train | test for train, test in trained[:-1])
+        assert cell.low <= cell.promised <= cell.high
+        if searcher.startswith(("radius", "worst")):
+            assert all(not train & test for train, test in trained)
+            assert len(trained) == 16
+    inside, outside = replace(cell, score=cell.promised), replace(cell, score=cell.high + 1)
+    _, held, width, error = list(environments.lines("grid", [inside, outside]))
     assert held.value == 50
-    assert width.value == pytest.approx(100 * (case.interval[1] - case.interval[0]))
-    assert error.value == pytest.approx(50 * (case.promised - outside.score))
+    assert width.value == pytest.approx(100 * (cell.high - cell.low))
+    assert error.value == pytest.approx(50 * (cell.promised - outside.score))
+    file = tmp_path / "cells.jsonl"
+    line = json.dumps(asdict(cell))
+    file.write_text(f"{line}\n{line[:40]}")  # a line that was cut off
+    assert environments.read_cells(file) == {cell.key: cell}

@@ -25,6 +25,13 @@ def test_a_number_and_a_scored_number_give_the_same_outcome_but_for_the_info() -
     assert type(scored.info["epochs"]) is int
 
 
+def test_a_pair_of_score_and_info_is_a_scored_number() -> None:
+    pair = dr.Observation.of(ASKED, (0.5, {"rounds": 7}))
+    assert (pair.score, pair.info) == (0.5, {"rounds": 7})
+    for other in [(0.5, 7), (0.5, {}, {}), [0.5, {"rounds": 7}]]:
+        assert dr.Observation.of(ASKED, other).cause == "value"
+
+
 def test_a_scored_value_that_is_no_number_fails_and_keeps_its_info() -> None:
     seen = dr.Observation.of(ASKED, dr.Scored("high", {"epochs": 3}))
     assert (seen.status, seen.cause, seen.score) == ("failed", "value", None)
