@@ -23,6 +23,7 @@ from drbqo_ray.core.paths import Paths
 from drbqo_ray.core.sets import UncertaintySet
 from drbqo_ray.types import Array, Indices
 
+MOST_NUMBERS = 2**22  # that are held together: few contexts never come near
 LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
 
@@ -50,6 +51,10 @@ class RobustPaths:
 
     def values(self, z: Array) -> Array:
         """Robust values (T, k) at configs (k, d), to about 6 digits."""
+        together = max(1, MOST_NUMBERS // (len(self.paths.A) * len(self.q)))
+        if len(z) > together:
+            blocks = [self.values(z[k : k + together]) for k in range(0, len(z), together)]
+            return np.concatenate(blocks, axis=1)
         l = self.paths.approximate(z)  # noqa: E741
         return self.uncertainty.solve(l.reshape(-1, len(self.q)), self.q)[0].reshape(l.shape[:2])
 

@@ -65,7 +65,7 @@ def pick_pivots(kernel: Kernel, X: Array, c: Indices, y: Array) -> Indices:
     best, others = order[: POOL // 4], order[POOL // 4 :]
     pool = np.concatenate([best, others[evenly(len(others), POOL - len(best))]])
     x, i = X[pool], c[pool]
-    left = np.diagonal(kernel.B)[i].copy()
+    left = kernel.variances[i].copy()
     enough = LEFT * left.max()
     columns = np.empty((min(PIVOTS, len(pool)), len(pool)))
     picked: list[int] = []

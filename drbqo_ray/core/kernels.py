@@ -26,11 +26,18 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from drbqo_ray.core.contexts import ContextModel
+from drbqo_ray.core.contexts import (
+    ContextModel,
+    ContextWeights,
+    DenseWeights,
+    EmbeddedContexts,
+    FactoredCovariance,
+)
 from drbqo_ray.types import Array, Indices
 
 ROOT3, ROOT5 = math.sqrt(3.0), math.sqrt(5.0)
 TINY = 1e-300
+ROWS = 256  # of an n x n array that is never held whole
 
 
 def _se(D2: Array) -> tuple[Array, Array]:
@@ -145,6 +152,33 @@ class Kernel:
         """Length scales (m,) of embedded contexts."""
         return np.exp(self.shared)
 
+    @property
+    def n(self) -> int:
+        """Number of contexts."""
+        return self.family.contexts.n
+
+    @property
+    def many(self) -> bool:
+        """Whether contexts are too many for arrays of n x n numbers."""
+        return self.family.contexts.many
+
+    @cached_property
+    def factored(self) -> FactoredCovariance | None:
+        """B as factors where the kernel is separable and contexts are many, else None."""
+        contexts, g = self.family.contexts, self.family.shape.value_and_slope
+        if not isinstance(contexts, EmbeddedContexts):
+            return None
+        if not (contexts.many and self.family.separable):
+            return None
+        return contexts.factored(self.shared, lambda D2: g(D2)[0]).scaled(self.s2)
+
+    @property
+    def variances(self) -> Array:
+        """Prior variances (n,), the diagonal of B."""
+        if self.family.contexts.free_form:
+            return np.diagonal(self.B)
+        return np.full(self.n, self.s2)
+
     @cached_property
     def B(self) -> Array:
         """Prior covariance (n, n) between the contexts of one config."""
@@ -160,21 +194,57 @@ class Kernel:
         """Covariances (k, N) of the pairs (x, i) with the pairs (X, c), noise not included."""
         D2 = self.distances(x, X)
         if self.family.separable:
-            return self.family.shape.value_and_slope(D2)[0] * self.B[np.ix_(i, c)]
-        joint = D2 + self.between[np.ix_(i, c)]
+            return self.family.shape.value_and_slope(D2)[0] * self.covariances(i, c)
+        joint = D2 + self._between(i, c)
         return self.s2 * self.family.shape.value_and_slope(joint)[0]
+
+    def covariances(self, i: Indices, j: Indices) -> Array:
+        """Prior covariances (k, N) of the contexts i (k,) with j (N,) of one config."""
+        if self.factored is not None:
+            return self.factored.entries(i, j)
+        if self.many:
+            return self.s2 * self.family.shape.value_and_slope(self._between(i, j))[0]
+        return self.B[np.ix_(i, j)]
+
+    def _between(self, i: Indices, j: Indices) -> Array:
+        """D2 (k, N) between the contexts i (k,) and j (N,), of embedded ones."""
+        if self.many:
+            return self.family.contexts.entries(self.shared, i, j)
+        return self.between[np.ix_(i, j)]
+
+    def everyone(self, c: Indices) -> Array:
+        """D2 (n, N) between all contexts and those of the data c (N,), of embedded ones."""
+        return self._between(np.arange(self.n), c) if self.many else self.between[:, c]
+
+    def weights(self, c: Indices, v: Array) -> ContextWeights:
+        """diag(v) B[c] of the contexts c (N,) and numbers v (N,), for separable kernels."""
+        if self.factored is not None:
+            return self.factored.weights(c, v)
+        return DenseWeights(v[:, None] * self.B[c])
+
+    def quadratic(self, p: Array) -> Array:
+        """Prior variances of means over the contexts of one config: p (k, n) -> (k,)."""
+        if self.factored is not None:
+            return self.factored.quadratic(p)
+        if not self.many:
+            return np.asarray(np.einsum("ki,ij,kj->k", p, self.B, p))
+        everyone, total = np.arange(self.n), np.zeros(len(p))
+        for i in np.array_split(everyone, 1 + self.n // ROWS):
+            total += ((p[:, i] @ self.covariances(i, everyone)) * p).sum(axis=1)
+        return total
 
     def cross(self, x: Array, X: Array, c: Indices) -> Array:
         """Covariances (k, n, N) of the configs x in every context with the pairs (X, c)."""
         D2 = self.distances(x, X)
         if self.family.separable:
-            return self.family.shape.value_and_slope(D2)[0][:, None, :] * self.B[:, c]
-        joint = D2[:, None, :] + self.between[:, c]
+            B = self.covariances(np.arange(self.n), c) if self.many else self.B[:, c]
+            return self.family.shape.value_and_slope(D2)[0][:, None, :] * B
+        joint = D2[:, None, :] + self.everyone(c)
         return self.s2 * self.family.shape.value_and_slope(joint)[0]
 
     def joint(self, x: Array) -> Array:
         """Prior covariance (k n, k n) of the configs x in every context."""
-        n = len(self.B)
+        n = self.n
         D2 = self.distances(x, x)[:, None, :, None]
         if self.family.separable:
             blocks = self.family.shape.value_and_slope(D2)[0] * self.B[:, None, :]
@@ -187,7 +257,7 @@ class Kernel:
         """sum_j k((x, i), (X_j, c_j)) v_j for every context i: v (N,) -> (k, n)."""
         if self.family.separable:
             g = self.family.shape.value_and_slope(self.distances(x, X))[0]
-            return g @ (v[:, None] * self.B[c])
+            return self.weights(c, v).spread(g)
         return self.cross(x, X, c) @ v
 
     def blend(self, x: Array, X: Array, c: Indices, p: Array) -> tuple[Array, Array]:
@@ -195,11 +265,17 @@ class Kernel:
         D2 = self.distances(x, X)
         if self.family.separable:
             value, slope = self.family.shape.value_and_slope(D2)
-            share = p @ self.B[:, c]  # (k, N)
+            share = self._shares(p, c)  # (k, N)
             return value * share, slope * share
-        value, slope = self.family.shape.value_and_slope(D2[:, None, :] + self.between[:, c])
+        value, slope = self.family.shape.value_and_slope(D2[:, None, :] + self.everyone(c))
         weights = self.s2 * p[:, None, :]
         return (weights @ value)[:, 0], (weights @ slope)[:, 0]
+
+    def _shares(self, p: Array, c: Indices) -> Array:
+        """p B[:, c], (k, n) -> (k, N)."""
+        if self.factored is None:
+            return p @ self.B[:, c]
+        return self.factored.weights(c, np.ones(len(c))).gather(p)
 
     def pull_back(self, x: Array, X: Array, slope: Array) -> Array:
         """Gradient (k, d) by x of a sum over j, from its -d/dD2 by each row j, (k, N)."""

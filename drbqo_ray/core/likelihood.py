@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from drbqo_ray.core import linalg
+from drbqo_ray.core.contexts import EmbeddedContexts
 from drbqo_ray.core.kernels import KernelFamily
 from drbqo_ray.types import Array, Indices
 
@@ -75,11 +76,12 @@ class Likelihood:
 
     @cached_property
     def _groups(self) -> Array:
-        """Inputs, one-hot contexts and a column of ones, (N, d + n + 1)."""
-        N = len(self.y)
-        return np.concatenate(
-            [self.X, np.eye(self.family.contexts.n)[self.c], np.ones((N, 1))], axis=1
-        )
+        """Inputs, one-hot contexts unless these are many, and a column of ones, (N, d + n + 1)."""
+        ones = np.ones((len(self.y), 1))
+        contexts = self.family.contexts
+        if contexts.many:
+            return np.concatenate([self.X, ones], axis=1)
+        return np.concatenate([self.X, np.eye(contexts.n)[self.c], ones], axis=1)
 
     @cached_property
     def _half(self) -> Array:
@@ -100,7 +102,7 @@ class Likelihood:
         noise = math.exp(parameters[-1])
         scaled = self.X * np.exp(-parameters[:d])
         D2 = cdist(scaled, scaled, "sqeuclidean")
-        between = family.contexts.matrix(shared)[self.c][:, self.c]  # (N, N)
+        between = self._between(shared)
         if not free:
             D2 += between
         g, slope = family.shape.value_and_slope(D2)
@@ -110,10 +112,8 @@ class Likelihood:
         P = W * signal if slope is g else W * (factor * slope)
         moments = P @ self._groups  # (N, d + n + 1)
         by_theta = self._by_theta(parameters[:d], P, moments)
-        onehot = self._groups[:, d:-1]
-        G = onehot.T @ ((W * g) @ onehot) if free else -(onehot.T @ moments[:, d:-1])
+        by_shared = self._by_shared(shared, P, moments, W, g)
         by_s2 = [] if free else [float(np.vdot(W, signal))]
-        by_shared = family.contexts.pull_back(shared, G)
         prior, prior_gradient = self.log_prior(parameters)
         gradient = np.concatenate([by_theta, by_shared, by_s2, [noise * trace]])
         return value + prior, gradient + prior_gradient
@@ -135,6 +135,22 @@ class Likelihood:
         variance = 1.0 / np.diagonal(inverse)
         error, blurred = a * variance, variance + RESOLUTION**2
         return float(-0.5 * np.sum(LOG_2PI + np.log(blurred) + error**2 / blurred))
+
+    def _between(self, shared: Array) -> Array:
+        """D2 or B between the contexts of every two rows, (N, N)."""
+        if self.family.contexts.many:
+            return self.family.contexts.entries(shared, self.c, self.c)
+        return self.family.contexts.matrix(shared)[self.c][:, self.c]
+
+    def _by_shared(self, shared: Array, P: Array, moments: Array, W: Array, g: Array) -> Array:
+        """Derivative by the parameters of the contexts."""
+        contexts = self.family.contexts
+        if isinstance(contexts, EmbeddedContexts) and contexts.many:
+            return contexts.pull_back_rows(shared, self.c, P)
+        onehot = self._groups[:, self.family.d : -1]
+        if contexts.free_form:
+            return contexts.pull_back(shared, onehot.T @ ((W * g) @ onehot))
+        return contexts.pull_back(shared, -(onehot.T @ moments[:, self.family.d : -1]))
 
     def _by_theta(self, log_theta: Array, P: Array, moments: Array) -> Array:
         """sum_ij P_ij (x_i - x_j)^2 times 2 / theta^2, input by input, (d,)."""

@@ -38,6 +38,7 @@ E[R] is below the robust value of the means. `completed` lowers what it fills in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,12 +61,14 @@ class ScoreDraws:
         q: reference weights (n,).
         normals: standard normal numbers (S, n), the same for all configs.
         seed_share: r.
+        more_normals: (width, S) -> such numbers (S, width), always the same; for many contexts.
     """
 
     uncertainty: UncertaintySet
     q: Array
     normals: Array
     seed_share: float = 0.0
+    more_normals: Callable[[int, int], Array] | None = None
 
     def firmness(self, counts: Array) -> Array:
         """firm (k, n) of scores that are means of `counts` (k, n) trainings."""
@@ -91,11 +94,35 @@ class ScoreDraws:
         rows = self.expected(gp, x, scores, firm)
         R = np.repeat(self._solve(rows)[:, None], len(self.normals), axis=1)
         some = np.flatnonzero((firm < 1).any(axis=1))
-        if len(some):
+        if gp.kernel.many:
+            self._many_robust(gp, x, rows, firm, noise, R, some)
+        elif len(some):
             C = self.covariances(gp, x[some], firm[some], noise)
             drawn = rows[some, None] + self.normals @ _roots(C)  # (k, S, n)
             R[some] = self._solve(drawn.reshape(-1, len(self.q))).reshape(len(some), -1)
         return R
+
+    def _many_robust(
+        self,
+        gp: GaussianProcess,
+        x: Array,
+        rows: Array,
+        firm: Array,
+        noise: float | None,
+        R: Array,
+        some: Indices,
+    ) -> None:
+        """The draws R of `some` configs, in place, where contexts are many: one config at a time,
+        and no covariance is written out."""
+        count, n = len(self.normals), len(self.q)
+        assert self.more_normals is not None, "many contexts take more numbers than normals has"
+        white = self.more_normals(gp.chances + n, count)
+        own = (1 - self.seed_share) * (gp.kernel.noise if noise is None else noise)
+        for k in some:
+            loose = 1.0 - firm[k]
+            drawn = loose * gp.deviations(x[k], white[:, : gp.chances])
+            drawn += rows[k] + np.sqrt(own * loose) * white[:, gp.chances :]
+            R[k] = self._solve(drawn)
 
     def covariances(
         self, gp: GaussianProcess, x: Array, firm: Array, noise: float | None = None
@@ -122,7 +149,7 @@ class ScoreDraws:
         expected = self.robust(gp, x[near], scores[near], firm[near]).mean(axis=1)
         rows[near] = self.lowered(rows[near], firm[near] < 1, expected)
         taken = -float(self._solve(self.normals).mean())  # by the adversary, of unit noise
-        spread = np.sqrt(np.diagonal(gp.kernel.B) + gp.kernel.noise)
+        spread = np.sqrt(gp.kernel.variances + gp.kernel.noise)
         rows[far] -= taken * spread * (1.0 - firm[far])
         return rows
 

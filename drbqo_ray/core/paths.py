@@ -27,6 +27,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from drbqo_ray.core import linalg
 from drbqo_ray.core.contexts import EmbeddedContexts
@@ -101,35 +102,49 @@ class Paths:
 
 @dataclass(frozen=True, eq=False)
 class ProductBasis:
-    """Fourier features in x times the exact Cholesky factor over contexts (separable kernels)."""
+    """Fourier features in x times a root of the covariance between contexts (separable kernels):
+    its Cholesky factor, or its factors where contexts are many."""
 
     Omega: Array
-    B: Array
+    kernel: Kernel
 
     @staticmethod
     def draw(kernel: Kernel, rng: np.random.Generator, count: int) -> ProductBasis:
         """Random frequencies for the config part of a separable kernel."""
-        return ProductBasis(kernel.family.shape.frequencies(rng, count, kernel.theta), kernel.B)
+        return ProductBasis(kernel.family.shape.frequencies(rng, count, kernel.theta), kernel)
+
+    @property
+    def _share(self) -> float:
+        return float(np.sqrt(self.Omega.shape[1]))
 
     @cached_property
     def _root(self) -> Array:
-        return linalg.factorize(self.B)[0] / np.sqrt(self.Omega.shape[1])
+        return linalg.factorize(self.kernel.B)[0] / self._share
 
     def white(self, rng: np.random.Generator) -> Array:
-        """Standard normal weights (2 M, n)."""
-        return rng.standard_normal((2 * self.Omega.shape[1], len(self.B)))
+        """Standard normal weights (2 M, n), or more columns where contexts are many."""
+        factored = self.kernel.factored
+        width = self.kernel.n if factored is None else factored.width
+        return rng.standard_normal((2 * self.Omega.shape[1], width))
 
     def spread(self, weights: Array) -> Array:
         """Feature weights A (2 M, n) of white weights."""
-        return weights @ self._root.T
+        factored = self.kernel.factored
+        if factored is None:
+            return weights @ self._root.T
+        return factored.colored(weights) / self._share
 
     def gram(self, phi: Array, c: Indices) -> Array:
         """Covariance (N, N) that the features give to the pairs with features phi (N, 2 M)."""
-        return (phi @ phi.T) * self.B[np.ix_(c, c)] / self.Omega.shape[1]
+        return (phi @ phi.T) * self.kernel.covariances(c, c) / self.Omega.shape[1]
 
     def gather(self, phi: Array, c: Indices, r: Array) -> Array:
         """White weights that carry residuals r (N,) at the observed pairs."""
-        return phi.T @ (r[:, None] * self._root[c])
+        factored = self.kernel.factored
+        if factored is None:
+            return phi.T @ (r[:, None] * self._root[c])
+        at = csr_array((r, c, np.arange(len(c) + 1)), (len(c), self.kernel.n))
+        return factored.whitened((at.T @ phi).T) / self._share
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +163,7 @@ class JointBasis:
         """Random joint frequencies, split into their config and their context part."""
         d = len(kernel.theta)
         joint = kernel.family.shape.frequencies(rng, count, np.concatenate([kernel.theta, psi]))
-        phase = contexts.points @ joint[d:]  # (n, M)
+        phase = contexts.phases(joint[d:])  # (n, M)
         return JointBasis(joint[:d], np.cos(phase), np.sin(phase), np.sqrt(kernel.s2 / count))
 
     def white(self, rng: np.random.Generator) -> Array:

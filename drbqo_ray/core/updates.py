@@ -19,9 +19,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from drbqo_ray.core.contexts import ContextWeights
 from drbqo_ray.core.kernels import Kernel
 from drbqo_ray.types import Array, Indices
 
+MOST_NUMBERS = 2**23  # that are held together
 Span = tuple[int, slice]
 
 
@@ -44,15 +46,19 @@ class Updates:
     v: Array
 
     @cached_property
-    def _pairs(self) -> Array:
-        """Weights of the configs' correlations in each context, (T, N, n), of separable kernels."""
-        return self.v[:, :, None] * self.kernel.B[self.c]
+    def _pairs(self) -> list[ContextWeights]:
+        """Weights of the configs' correlations in each context, of separable kernels."""
+        return [self.kernel.weights(self.c, v) for v in self.v]
 
     def __call__(self, x: Array) -> Array:
         """All updates at all configs, (T, k, n)."""
         if self.kernel.family.separable:
             g = self.kernel.family.shape.value_and_slope(self.kernel.distances(x, self.X))[0]
-            return g @ self._pairs
+            return np.stack([pairs.spread(g) for pairs in self._pairs])
+        together = max(1, MOST_NUMBERS // (self.kernel.n * len(self.X)))
+        if self.kernel.many and len(x) > together:
+            blocks = [self(x[k : k + together]) for k in range(0, len(x), together)]
+            return np.concatenate(blocks, axis=1)
         cross = self.kernel.cross(x, self.X, self.c)  # (k, n, N)
         return np.stack([cross @ v for v in self.v])
 
@@ -61,24 +67,22 @@ class Updates:
     ) -> tuple[Array, Callable[[Array], Array]]:
         """Each config's own update (k, n), and a function from weights p (k, n) to the gradient
         (k, d) of p'update by x."""
-        kernel, n = self.kernel, len(self.kernel.B)
+        kernel, n = self.kernel, self.kernel.n
         D2 = kernel.distances(x, self.X)
         out = np.empty((len(x), n))
         if kernel.family.separable:
             value, slope = kernel.family.shape.value_and_slope(D2)
             for t, rows in spans:
-                out[rows] = value[rows] @ self._pairs[t]
+                out[rows] = self._pairs[t].spread(value[rows])
 
             def gradient(p: Array) -> Array:
                 weights = np.empty_like(slope)
                 for t, rows in spans:
-                    weights[rows] = p[rows] @ self._pairs[t].T
+                    weights[rows] = self._pairs[t].gather(p[rows])
                 return kernel.pull_back(x, self.X, slope * weights)
 
             return out, gradient
-        value, slope = kernel.family.shape.value_and_slope(
-            D2[:, None, :] + kernel.between[:, self.c]
-        )
+        value, slope = kernel.family.shape.value_and_slope(D2[:, None, :] + kernel.everyone(self.c))
         for t, rows in spans:
             out[rows] = kernel.s2 * (value[rows] @ self.v[t])
 

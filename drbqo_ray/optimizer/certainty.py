@@ -171,9 +171,9 @@ def forecast_of(scoring: Scoring, level: float, number: int) -> Forecast:
     known up to s2 / n, as n contexts were drawn, and the variance of what was not trained.
     """
     n, one = len(scoring.reference), np.array([number])
-    row, C = scoring.expected_rows(one)[0], scoring.judged_covariance(one)
-    of_mean = float(C.sum()) / n**2
-    s2 = float(row.var(ddof=1)) + (float(np.trace(C)) - n * of_mean) / (n - 1)
+    row = scoring.expected_rows(one)[0]
+    variances, of_mean = scoring.judged_variances(one, np.full(n, 1 / n))
+    s2 = float(row.var(ddof=1)) + (float(variances.sum()) - n * of_mean) / (n - 1)
     own = 0.0 if scoring.rule.keeps_scores else scoring.gp.kernel.noise  # a score has noise, f none
     middle = float(row.mean()) - optimism(scoring, row)
     half = float(stdtrit(n - 1, (1 + level) / 2)) * math.sqrt(s2 * (1 + 1 / n) + own + of_mean)

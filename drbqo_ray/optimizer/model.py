@@ -150,15 +150,22 @@ def kernel_family(shape: Shape, contexts: int | Array, free_form: bool, d: int) 
 
 
 @cache
-def warn_of_many_contexts(n: int) -> None:
-    """Say once what so many contexts cost; the figures are those of one core, to a factor of 3."""
-    if n < MANY_CONTEXTS:
+def warn_of_many_contexts(n: int, structured: bool) -> None:
+    """Say once what so many contexts cost; the figures are those of one core, to a factor of 3.
+
+    Args:
+        n: number of contexts.
+        structured: whether their covariance has factors: all but the joint Matern kernels and the
+            free-form covariance of MTBO have.
+    """
+    if n < MANY_CONTEXTS or structured:
         return
     thousands = n / 1000
     warnings.warn(
-        f"{n} contexts are many. With foldwise a suggestion takes about {0.4 * thousands**3:.1g} s,"
-        f" a look at the certainty {3 * thousands**2:.1g} s, a fit to 1,000 scores 10 s, and the"
-        f" model {0.1 + 0.2 * thousands**2:.1g} GB; the time grows with the cube of the contexts."
-        " Fewer and larger folds are cheaper, such as KFold(10) in place of LeaveOneOut.",
+        f"{n} contexts are many for this kernel: it has no factors between contexts. At 1,000"
+        f" scores a suggestion takes about {5 * thousands:.1g} s, a look at the certainty"
+        f" {60 * thousands:.1g} s, and the model {2 * thousands:.1g} GB. The squared exponential"
+        ' kernel (kernel="se", not method="mtbo") is a hundred times cheaper, and so are fewer and'
+        " larger folds, such as KFold(10) in place of LeaveOneOut.",
         stacklevel=3,
     )

@@ -98,7 +98,6 @@ class Optimizer:
         checked = check_contexts(contexts)
         self.context_names = context_names(contexts)
         self.n_contexts = checked if isinstance(checked, int) else len(checked)
-        warn_of_many_contexts(self.n_contexts)
         self.method = find_method(method, context_rule)
         self.uncertainty = as_uncertainty(uncertainty, self.n_contexts)
         self.reference = reference_weights(reference, self.n_contexts)
@@ -120,6 +119,7 @@ class Optimizer:
         self.last_check: StopCheck | None = None
         shape = SHAPES[_one_of("kernel", kernel, tuple(SHAPES))]
         family = kernel_family(shape, checked, self.method.free_form, self.space.n_features)
+        warn_of_many_contexts(self.n_contexts, family.separable and not self.method.free_form)
         surrogate = Surrogate(family, prior_weight, self.method.noisy_prior)
         self.model = Model(surrogate, self._history, self.space)
         self._search = Search(

@@ -361,12 +361,13 @@ class HighestVariance(ContextRule):
         """All configs, each with its context."""
         n, z = len(search.reference), search.space.features(U)
         gp = search.with_pending(z)
-        C = gp.covariance(z)  # (T n, T n)
-        variance, learned = np.diagonal(C).copy(), np.zeros((len(U), len(C)))
+        beliefs = gp.beliefs(z)
+        variance = beliefs.variances  # (T n,)
+        learned = np.zeros((len(U), len(variance)))
         for t, u in enumerate(U):
             start = t * n
             context = search.design.best_open(u, variance[start : start + n])
-            column = C[start + context] - learned[:, start + context] @ learned
+            column = beliefs.column(start + context) - learned[:, start + context] @ learned
             learned[t] = column / math.sqrt(max(column[start + context], 0.0) + gp.kernel.noise)
             variance -= learned[t] ** 2
             yield u, context

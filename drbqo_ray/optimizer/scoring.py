@@ -108,12 +108,14 @@ RULES: dict[Report, ScoringRule] = {
 }
 
 
-@cache
-def score_normals(n: int, count: int = SCORE_DRAWS) -> Array:
+def fixed_normals(n: int, count: int = SCORE_DRAWS) -> Array:
     """Standard normal numbers (count, n), each with its opposite: the chance that rows of scores
     are judged by, always the same."""
     half = np.random.default_rng(0).standard_normal((count // 2, n))
     return np.concatenate([half, -half])
+
+
+score_normals = cache(fixed_normals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +299,7 @@ class Scoring:
         """What is expected of rows with missing scores."""
         normals = score_normals(len(self.reference))
         share = self.seed_share if self.rule.keeps_scores else 0.0
-        return ScoreDraws(self.uncertainty, self.reference, normals, share)
+        return ScoreDraws(self.uncertainty, self.reference, normals, share, fixed_normals)
 
     def robust(self, gains: Array) -> tuple[Array, Array]:
         """Robust values (k,) and worst-case weights (k, n) of standardized rows (k, n)."""
@@ -363,9 +365,8 @@ class Scoring:
         """The best config, with what it is judged by on the user's scale."""
         number, row = self._best_row()
         robust, weights = self.robust(row[None])
-        covariance = self.judged_covariance(np.array([number]))
-        stds = self.fit.scale * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        variance = max(float(weights[0] @ covariance @ weights[0]), 0.0)
+        variances, variance = self.judged_variances(np.array([number]), weights[0])
+        stds = self.fit.scale * np.sqrt(np.maximum(variances, 0.0))
         return Recommendation(
             config=dict(self.history.configs[number]),
             robust_value=float(self.estimates(robust[0])),
@@ -373,7 +374,7 @@ class Scoring:
             weights=[float(w) for w in weights[0]],
             context_means=[float(mean) for mean in self.estimates(row)],
             context_stds=[float(std) for std in stds],
-            std=self.fit.scale * math.sqrt(variance),
+            std=self.fit.scale * math.sqrt(max(variance, 0.0)),
         )
 
     def shortlist(self) -> Indices:
@@ -439,8 +440,7 @@ class Scoring:
         kernel = self.gp.kernel
         v, _ = kernel.blend(z, self.gp.X, self.gp.c, p)  # (k, N)
         half = linalg.forward(self.gp.L, v.T)  # (N, k)
-        prior = np.einsum("ki,ij,kj->k", p, kernel.B, p)
-        variance = prior - np.einsum("Nk,Nk->k", half, half)
+        variance = kernel.quadratic(p) - np.einsum("Nk,Nk->k", half, half)
         return np.asarray(self.fit.scale * np.sqrt(np.maximum(variance, 0.0)))
 
     def judged_stds(self, numbers: npt.ArrayLike, p: Array) -> Array:
@@ -472,12 +472,20 @@ class Scoring:
         own = (1 - self.seed_share) * self.noise_std**2
         return p * loose, own * (p**2 * loose).sum(axis=1)
 
-    def judged_covariance(self, number: Indices) -> Array:
-        """Covariance (n, n), standardized, of what one config (1,) is judged by."""
+    def judged_variances(self, number: Indices, p: Array) -> tuple[Array, float]:
+        """Standardized variances (n,) of what one config (1,) is judged by, and the variance of its
+        mean with weights p (n,)."""
         z = self.history.config_Z[number]
-        if not self.rule.keeps_scores:
-            return self.gp.covariance(z)
-        return self.score_draws.covariances(self.gp, z, self.firmness(number))[0]
+        if self.gp.kernel.many:
+            loose = 1.0 - self.firmness(number)
+            own = (1 - self.seed_share) * self.gp.kernel.noise if self.rule.keeps_scores else 0.0
+            of_mean = float(self.judged_stds(number, p[None])[0]) / self.fit.scale
+            return (self.gp.variances(z) * loose**2 + own * loose)[0], of_mean**2
+        if self.rule.keeps_scores:
+            C = self.score_draws.covariances(self.gp, z, self.firmness(number))[0]
+        else:
+            C = self.gp.covariance(z)
+        return np.diagonal(C), float(p @ C @ p)
 
 
 @dataclass(frozen=True, eq=False)

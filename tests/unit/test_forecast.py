@@ -96,7 +96,11 @@ def test_the_width_is_that_of_rows_drawn_from_the_model(method: str) -> None:
     scoring, found = opt.scoring(), opt.forecast()
     best = np.array([scoring.number_of(opt.recommend().config)])
     row = scoring.estimates(scoring.expected_rows(best))[0]
-    C = scoring.fit.scale**2 * scoring.judged_covariance(best)
+    z = scoring.history.config_Z[best]
+    C = scoring.gp.covariance(z)
+    if method == "foldwise":
+        C = scoring.score_draws.covariances(scoring.gp, z, scoring.firmness(best))[0]
+    C = scoring.fit.scale**2 * C
     if method == "foldwise":
         trained = np.isfinite(table[best[0]])
         np.testing.assert_allclose(row[trained], table[best[0], trained])

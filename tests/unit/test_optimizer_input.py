@@ -89,10 +89,9 @@ def test_a_bad_option_gives_one_clear_error(options):
 
 
 def test_more_contexts_than_memory_holds_are_refused_with_the_reason():
-    with pytest.raises(InvalidInput, match=r"covariances of all pairs.*10001.*fewer folds"):
+    with pytest.raises(InvalidInput, match=r"a score of each of them.*10001.*fewer folds"):
         make(contexts=10_001)
-    with pytest.raises(InvalidInput, match=r"n x n x m numbers.*32 GiB.*n = 3000, m = 500"):
-        make(contexts=np.zeros((3000, 500)))
+    assert make(contexts=np.zeros((3000, 500))).n_contexts == 3000
     assert make(contexts=400).n_contexts == 400
 
 
