@@ -20,7 +20,7 @@ demo: $(READY) ## tune an SVM on sonar, robustly, on local Ray
 	$(BIN)/drbqo demo
 
 test: $(READY) ## run the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0
 
 test-faults: $(READY) ## run the long fault-injection loops
 	$(BIN)/python -m pytest -m faults

@@ -27,6 +27,7 @@ from drbqo_ray.runtime.tasks import evaluate_fold
 
 CLOSE_SECONDS = 5.0
 LOOK_SECONDS = 0.25
+SETTLE_SECONDS = 0.5
 _TASK = ray.remote(evaluate_fold)
 
 
@@ -91,7 +92,7 @@ class PassingHost:
         self._threads = plan.limits.threads
         self._task = _task(plan)
         self._coordinator = CoordinatorHere(plan)
-        self._running: dict[Future[Any], Any] = {}
+        self._running: dict[Future[Any], tuple[Any, float]] = {}
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Call the coordinator in a thread."""
@@ -101,12 +102,12 @@ class PassingHost:
         """Submit a task."""
         reference = self._task.remote(self._objective, suggestion, attempt, self._threads, None)
         ticket: Future[Any] = reference.future()
-        self._running[ticket] = reference
+        self._running[ticket] = reference, time.monotonic()
         return ticket
 
     def result(self, ticket: Future[Any]) -> Any:
         """What the coordinator or a task returned."""
-        reference = self._running.pop(ticket, None)
+        reference, _ = self._running.pop(ticket, (None, 0.0))
         return ticket.result() if reference is None else _outcome(reference)
 
     def ages(self) -> Mapping[tuple[int, int], float]:
@@ -115,7 +116,8 @@ class PassingHost:
 
     def cancel(self, ticket: Future[Any]) -> None:
         """Kill the worker of a task."""
-        _cancel(self._running.get(ticket))
+        if ticket in self._running:
+            _cancel(*self._running[ticket])
 
     def close(self, wait: bool) -> None:
         """Close the journal."""
@@ -131,6 +133,7 @@ class RayHost:
         self._actor = start_actor(plan.place, plan.problem, plan.limits.most, plan.session())
         self._task = _task(plan)
         self._running: dict[Any, tuple[int, int]] = {}
+        self._submitted: dict[Any, float] = {}
         self._begun: dict[tuple[int, int], float] = {}
         self._look: Any = None
         self._next_look = 0.0
@@ -146,6 +149,7 @@ class RayHost:
         watcher = self._actor if limits.timeout_seconds is not None else None
         ticket = self._task.remote(self._objective, suggestion, attempt, limits.threads, watcher)
         self._running[ticket] = (suggestion.id, attempt)
+        self._submitted[ticket] = time.monotonic()
         return ticket
 
     def result(self, ticket: Any) -> Any:
@@ -153,6 +157,7 @@ class RayHost:
         key = self._running.pop(ticket, None)
         if key is not None:
             self._begun.pop(key, None)
+            self._submitted.pop(ticket, None)
             return _outcome(ticket)
         try:
             return ray.get(ticket)
@@ -190,7 +195,8 @@ class RayHost:
 
     def cancel(self, ticket: Any) -> None:
         """Kill the worker of a task."""
-        _cancel(ticket)
+        if ticket in self._submitted:
+            _cancel(ticket, self._submitted[ticket])
 
     def close(self, wait: bool) -> None:
         """End the actor."""
@@ -209,9 +215,16 @@ def _task(plan: Plan) -> Any:
     return _TASK.options(max_retries=0, **task_options(plan.limits.resources))
 
 
-def _cancel(reference: Any) -> None:
-    if reference is not None:
-        with suppress(RayError, ValueError):
+def _cancel(reference: Any, submitted: float) -> None:
+    """Kill the worker of a task, unless the task is about to end by itself.
+
+    Ray aborts the driver when a task is cancelled in the instant in which it ends ("Tried to
+    complete task that was not pending"). A long fold all but never ends in that instant; a quick
+    one just submitted may, so it gets a moment first.
+    """
+    left = submitted + SETTLE_SECONDS - time.monotonic()
+    with suppress(RayError, ValueError):
+        if not ray.wait([reference], timeout=max(left, 0.0), fetch_local=False)[0]:
             ray.cancel(reference, force=True)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +17,16 @@ from drbqo_ray.runtime import executor as seam
 from drbqo_ray.runtime import inline_executor, local_executor
 from drbqo_ray.runtime.coordinator import Plan, open_coordinator
 from drbqo_ray.runtime.tasks import evaluate
-from drbqo_ray.testing.executors import ExecutorContract, Opened, ProcessExecutorContract
+from drbqo_ray.testing.executors import (
+    SCORES,
+    ExecutorContract,
+    Opened,
+    ProcessExecutorContract,
+    act,
+    asked,
+    begun,
+    result,
+)
 from tests.support.local_ray import two_cpus  # noqa: F401
 
 
@@ -40,6 +50,24 @@ class TestRay(ProcessExecutorContract):
         from drbqo_ray.runtime import ray_executor
 
         return ray_executor.open_executor
+
+    def test_what_is_about_to_end_is_not_cancelled(
+        self, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ray aborts the driver if a task is cancelled in the instant in which it ends."""
+        import ray
+
+        def too_late(*args: Any, **options: Any) -> None:
+            pytest.fail("a task that was about to end was cancelled")
+
+        with opened(act, {"num_cpus": 1.0}, 1) as executor:
+            host = executor.open(begun(tmp_path / "run"))
+            result(executor, host, host.start(asked(SCORES), 1))  # a worker is there and warm
+            monkeypatch.setattr(ray, "cancel", too_late)
+            ticket = host.start(asked(SCORES, 1), 1)
+            host.cancel(ticket)
+            assert result(executor, host, ticket).score == 1.5
+            host.close(wait=True)
 
 
 class TestRayWithoutStorage(TestRay):
